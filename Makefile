@@ -1,0 +1,87 @@
+# Two commands set everything up: `make run` and `make test`.
+.DEFAULT_GOAL := help
+.PHONY: help run test lint format dist bench lab soak sanitize clean prerequisites
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+C_SOURCES := $(wildcard csrc/*.c csrc/*.h tests/machine/*.c)
+NATIVE_INPUTS := pyproject.toml $(wildcard csrc/*)
+INSTALLED := $(VENV)/installed.stamp
+DEV_TOOLS := $(VENV)/dev-tools.stamp
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(INSTALLED) ## set up, then print this machine's full report
+	@$(BIN)/nodecheck
+
+test: $(DEV_TOOLS) ## set up, then run all tests
+	$(BIN)/python -m pytest
+
+lint: $(DEV_TOOLS) build/lint/compile_commands.json ## check style, types, import contracts and C
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/clang-format --dry-run -Werror $(C_SOURCES)
+	$(BIN)/cmake --build build/lint
+	$(BIN)/clang-tidy --quiet -p build/lint $(filter %.c,$(C_SOURCES))
+
+format: $(DEV_TOOLS) ## rewrite Python and C in the one style
+	$(BIN)/ruff check --fix --exit-zero
+	$(BIN)/ruff format
+	$(BIN)/clang-format -i $(C_SOURCES)
+
+dist: $(DEV_TOOLS) ## build the sdist and the abi3 wheel into dist/
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+
+bench: $(DEV_TOOLS) ## hold the time and memory budgets against peers
+	$(BIN)/python tests/bench/budgets.py
+
+lab: $(DEV_TOOLS) ## run only the tests that need a real environment
+	$(BIN)/python -m pytest -m lab
+
+soak: $(DEV_TOOLS) ## run the tests that take minutes
+	$(BIN)/python -m pytest -m soak --timeout 3600
+
+sanitize: build/sanitize/build.ninja ## run the C kernels under ASan and UBSan
+	$(BIN)/cmake --build build/sanitize
+	build/sanitize/driver
+
+clean: ## remove all that was built, the virtual environment too
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+# Editable: edits of Python count at once, edits of C at the next make.
+$(INSTALLED): $(NATIVE_INPUTS) | $(VENV)/bin/python
+	@$(MAKE) --no-print-directory prerequisites
+	$(PIP) install --editable .
+	@touch $@
+
+$(DEV_TOOLS): pyproject.toml $(INSTALLED)
+	$(PIP) install --upgrade 'pip>=25.1'
+	$(PIP) install --group dev
+	@touch $@
+
+$(VENV)/bin/python:
+	@$(MAKE) --no-print-directory prerequisites
+	$(PYTHON) -m venv $(VENV)
+
+build/%/build.ninja build/%/compile_commands.json: $(DEV_TOOLS) csrc/CMakeLists.txt
+	$(BIN)/cmake -S csrc -B build/$* -G Ninja -DNODECHECK_WERROR=ON \
+	  -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
+	  -DNODECHECK_SANITIZE=$(if $(filter sanitize,$*),ON,OFF) \
+	  -DNODECHECK_DRIVER=$(abspath tests/machine/native_driver.c)
+
+prerequisites:
+	@missing=; \
+	command -v $(PYTHON) >/dev/null || missing="$$missing python3"; \
+	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing="$$missing python3-venv"; \
+	$(PYTHON) -c 'import os, sysconfig as s; open(s.get_path("include") + "/Python.h")' 2>/dev/null \
+	  || missing="$$missing python3-dev"; \
+	echo '#include <stdio.h>' | $${CC:-cc} -E - >/dev/null 2>&1 || missing="$$missing gcc libc6-dev"; \
+	test -z "$$missing" || { \
+	  echo "nodecheck cannot be built without:$$missing. Run: apt-get install$$missing" >&2; exit 1; }

@@ -1,0 +1,5 @@
+"""`python -m nodecheck`."""
+
+from nodecheck.cli import main
+
+main()

@@ -1,0 +1,52 @@
+"""How large a measurement's buffers are: beyond the caches, within what memory is free."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MIB = 1 << 20
+
+PREFERRED_BYTES = 256 * MIB
+"""Beyond it nothing is gained and the spread grows."""
+
+GUEST_TOTAL_BYTES = 512 * MIB
+"""A guest is told any cache size; the largest caches that hosts have today are below this."""
+
+TOTAL_CAP_BYTES = 2048 * MIB
+MEMORY_SHARE = 0.25
+"""No more than this of what is available is taken, for a few seconds."""
+
+CACHE_MULTIPLE = 4
+CACHE_MULTIPLE_MIN = 2
+STEP_BYTES = 2 * MIB
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """`undersized`: less than four times the cache, so part of the reads may hit it."""
+
+    bytes_per_thread: int
+    undersized: bool
+
+
+def plan(
+    *,
+    threads: int,
+    cache_share_bytes: float,
+    cache_total_bytes: int,
+    available_bytes: int,
+    guest: bool,
+) -> Buffers | None:
+    """The buffer of each of `threads`; None where memory allows less than twice its cache.
+
+    `cache_share_bytes` is the last level cache that one thread can have for itself.
+    """
+    wanted = max(PREFERRED_BYTES, CACHE_MULTIPLE * cache_share_bytes)
+    if guest:
+        wanted = max(wanted, GUEST_TOTAL_BYTES / threads)
+    cap = max(TOTAL_CAP_BYTES, CACHE_MULTIPLE * cache_total_bytes)
+    total = min(wanted * threads, MEMORY_SHARE * available_bytes, cap)
+    size = int(total / threads) // STEP_BYTES * STEP_BYTES
+    if size < max(STEP_BYTES, CACHE_MULTIPLE_MIN * cache_share_bytes):
+        return None
+    return Buffers(size, undersized=size < CACHE_MULTIPLE * cache_share_bytes)

@@ -1,0 +1,27 @@
+"""What was measured of the node's memory, or why it was not."""
+
+from __future__ import annotations
+
+from nodecheck.model import Measurement, Struct
+
+
+class DramFacts(Struct, frozen=True, kw_only=True):
+    """`skipped` says why no kernel ran; the figures themselves are the report's measurements.
+
+    `kernel`, `buffer_bytes_per_thread` and `huge_page_share` (0 to 1) are those of the
+    measurement with most threads. `llc_bytes` is the last level cache of all usable CPUs.
+    """
+
+    skipped: str | None = None
+    kernel: str | None = None
+    buffer_bytes_per_thread: int | None = None
+    huge_page_share: float | None = None
+    llc_bytes: int | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class DramProbe(Struct, frozen=True, kw_only=True):
+    """What the dram probe hands on: the report keeps the two apart."""
+
+    facts: DramFacts
+    measurements: tuple[Measurement, ...] = ()

@@ -1,0 +1,60 @@
+"""Measures how fast the node reads its memory, or takes the figures that a capture holds."""
+
+from __future__ import annotations
+
+import time
+
+from nodecheck.checks.dram import activity, captured, measure
+from nodecheck.checks.dram.facts import DramFacts, DramProbe
+from nodecheck.checks.seen import Facts
+from nodecheck.machine import lock
+from nodecheck.machine.reader import Reader
+from nodecheck.model import Reason
+from nodecheck.policy import Thresholds
+from nodecheck.units import percent
+
+DEADLINE_SECONDS = 5.0
+BUSY_SAMPLE_SECONDS = 0.2
+SHIPPED = Thresholds()
+
+
+def probe(
+    reader: Reader, facts: Facts, kernels: str, thresholds: Thresholds = SHIPPED
+) -> DramProbe:
+    """The measurements. `facts` are those of all other checks; `kernels` is auto, always or never.
+
+    `auto` leaves the kernels out on a node that serves: they would slow it down and be slowed down.
+    """
+    if not reader.host.live:
+        found = captured.read(reader)
+        return DramProbe(
+            facts=DramFacts(skipped=None if found else "this capture holds no measurement"),
+            measurements=found,
+        )
+    if kernels == "never":
+        return measure.skipped(reader, "not asked for")
+    serving = _serving(reader, facts, thresholds) if kernels == "auto" else None
+    if serving:
+        return measure.skipped(reader, serving)
+    with lock.measuring() as alone:
+        if not alone:
+            return measure.skipped(reader, "another nodecheck is measuring on this node")
+        try:
+            return measure.run(reader, facts)
+        except Exception as error:  # noqa: BLE001 - without the extension its error cannot be imported
+            return measure.skipped(reader, str(error), Reason.UNSUPPORTED)
+
+
+def _serving(reader: Reader, facts: Facts, thresholds: Thresholds) -> str | None:
+    """What shows that the node is at work, None where nothing does."""
+    for gpu in facts.gpus:
+        share = gpu.utilisation_share
+        if share is not None and share >= thresholds.busy_gpu_share:
+            return f"{gpu.name or 'a GPU'} is busy ({percent(share)})"
+    before = activity.read(reader)
+    time.sleep(BUSY_SAMPLE_SECONDS)
+    after = activity.read(reader)
+    busy = activity.busy_share(before, after, after)
+    if busy is not None and busy > thresholds.busy_node_share:
+        return f"the CPUs are busy ({percent(busy)})"
+    return None

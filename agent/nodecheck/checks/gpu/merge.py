@@ -1,0 +1,126 @@
+"""One entry a physical accelerator: PCI, NVML and nvidia-smi tell of the same cards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from nodecheck.checks.gpu import products
+from nodecheck.checks.gpu.facts import Gpu
+from nodecheck.checks.gpu.wording import NVIDIA
+from nodecheck.machine.pci import VENDORS, PciDevice
+from nodecheck.units import GB
+
+FOREIGN_DRIVERS = ("vfio-pci", "pci-stub", "xen-pciback")
+"""Drivers that keep a card for a guest."""
+
+
+def from_pci(device: PciDevice) -> Gpu:
+    """What PCI alone tells of an accelerator."""
+    ids = f"{device.vendor}:{device.device}" if device.vendor and device.device else None
+    return Gpu(
+        pci_address=device.address,
+        vendor=VENDORS.get(device.vendor or "", device.vendor),
+        name=device.name,
+        pci_device_id=ids,
+        subsystem_id=device.subsystem,
+        seen_by=("pci",),
+        granted=False if device.driver in FOREIGN_DRIVERS else None,
+        driver=device.driver,
+        numa_node=device.numa_node,
+    )
+
+
+def together(sources: Sequence[Sequence[Gpu]], on_pci: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    """The cards of all sources; where two hold a member, the earlier source counts.
+
+    A card without an address is placed by its index: the driver numbers its cards by PCI address.
+    """
+    cards: list[Gpu] = []
+    for source in (*sources, on_pci):
+        for gpu in _placed(source, cards, on_pci):
+            at = next((n for n, card in enumerate(cards) if _same(card, gpu)), None)
+            if at is None:
+                cards.append(gpu)
+            else:
+                cards[at] = _joined(cards[at], gpu)
+    return tuple(sorted(map(finished, cards), key=_order))
+
+
+def _order(gpu: Gpu) -> tuple[bool, int, str]:
+    return (gpu.index is None, gpu.index or 0, gpu.pci_address or "")
+
+
+def _same(card: Gpu, gpu: Gpu) -> bool:
+    if card.pci_address is not None and gpu.pci_address is not None:
+        return card.pci_address == gpu.pci_address
+    return card.index is not None and card.index == gpu.index
+
+
+def _placed(source: Sequence[Gpu], cards: Sequence[Gpu], on_pci: Sequence[Gpu]) -> Iterable[Gpu]:
+    """The source's cards with addresses for those that have none, where it can be said which it is."""
+    nameless = [gpu for gpu in source if gpu.pci_address is None]
+    known = [c.pci_address for c in cards if c.pci_address and c.vendor == NVIDIA]
+    bus = [g.pci_address for g in on_pci if g.vendor == NVIDIA and g.granted is not False]
+    addresses = sorted(address for address in known or bus if address)
+    if not nameless or len(source) > len(addresses):
+        return source
+    return [_with_address(gpu, position, addresses) for position, gpu in enumerate(source)]
+
+
+def _with_address(gpu: Gpu, position: int, addresses: Sequence[str]) -> Gpu:
+    number = gpu.index if gpu.index is not None else position
+    if gpu.pci_address is not None or number >= len(addresses):
+        return gpu
+    return msgspec.structs.replace(gpu, pci_address=addresses[number])
+
+
+def _is_open(value: object) -> bool:
+    """Whether another source may fill it in; 0 is a value."""
+    return value is None or value is False
+
+
+def _joined(card: Gpu, gpu: Gpu) -> Gpu:
+    """`card` with what only `gpu` holds; a fault that either shows is there."""
+    values = {
+        name: getattr(gpu, name)
+        for name in card.__struct_fields__
+        if _is_open(getattr(card, name)) and getattr(gpu, name) is not None
+    }
+    # A card that the driver opened is ours whatever an older driver link says, and the other way round.
+    values["granted"] = card.granted if card.granted is not None else gpu.granted
+    values["seen_by"] = tuple(dict.fromkeys((*card.seen_by, *gpu.seen_by)))
+    return msgspec.structs.replace(card, **values)
+
+
+def finished(gpu: Gpu) -> Gpu:
+    """`gpu` with what its product is known to have, and its memory's rate."""
+    product = products.find(gpu.pci_device_id, gpu.name, gpu.subsystem_id)
+    rate, source = vram_rate(gpu, product)
+    return msgspec.structs.replace(
+        gpu,
+        unified_memory=gpu.unified_memory or bool(product and product.unified_memory),
+        chip_to_chip=bool(product and product.chip_to_chip) or gpu.unified_memory,
+        product_lanes=product.lanes if product else None,
+        vram_bytes_per_second=rate,
+        vram_rate_source=source,
+    )
+
+
+def vram_rate(gpu: Gpu, product: products.Product | None) -> tuple[float | None, str | None]:
+    """Peak rate of the card's memory in bytes a second, and where it comes from.
+
+    2 x maximum memory clock x bus width / 8, or the product table where that is smaller: the clock may
+    hold a user's offset or be the data rate itself, the width be that of another variant.
+    """
+    known = product.bytes_per_second if product else None
+    mhz, bits = gpu.maximum_memory_clock_mhz, gpu.memory_bus_bits
+    if mhz and bits:
+        rate = products.formula(mhz, bits)
+        if known is None or rate < known * 1.001:
+            return rate, f"2 x {mhz} MHz x {bits} bit / 8"
+    if known is None:
+        return None, None
+    which = f"PCI id {gpu.pci_device_id}" if gpu.pci_device_id else f"name {gpu.name}"
+    return known, f"product table, {which}: {known / GB:.0f} GB/s"

@@ -1,0 +1,203 @@
+"""Judges whether a model fits into the memory that this process may use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nodecheck.checks.limits.setter import setter
+from nodecheck.checks.seen import Seen
+from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity, Workload
+from nodecheck.units import count, gib, percent
+
+
+def host_bytes(seen: Seen) -> int | None:
+    """MemTotal without the nodes that have no CPU: their memory is a GPU's, CXL or persistent."""
+    total = seen.facts.memory.total_bytes
+    if total is None:
+        return None
+    foreign = sum(n.memory_bytes or 0 for n in seen.facts.numa.nodes if n.cpus == ())
+    return total - foreign if foreign < total else total
+
+
+def gpu_bytes(seen: Seen) -> int | None:
+    """The memory of the granted GPUs in all, 0 without one; None where a card does not tell."""
+    cards = [g for g in seen.facts.gpus if g.granted is not False and not g.unified_memory]
+    sizes = [0 if card.lost else card.memory_bytes for card in cards]
+    return None if None in sizes else sum(size or 0 for size in sizes)
+
+
+def cgroup_limit(seen: Seen) -> Iterator[Finding]:
+    """`mem.cgroup_limit`: programs see the node's memory, the process has less."""
+    limits, total = seen.facts.limits, seen.facts.memory.total_bytes
+    limit, share = limits.memory_limit_bytes, seen.policy.thresholds.memory_limit_share
+    if limit is None or total is None or limit >= share * total:
+        return
+    maker = setter(seen, limits.memory_limit_source)
+    command = (maker.memory_command or "").format(memory="<SIZE>")
+    yield Finding(
+        id="mem.cgroup_limit",
+        severity=Severity.WARNING,
+        subject="RAM",
+        summary=f"This process may use {gib(limit)} of the node's {gib(total)}",
+        evidence=tuple(_limit_evidence(seen, limit, total)),
+        impact="a pool that is sized from /proc/meminfo (psutil, MemTotal) is killed at "
+        f"{gib(limit)}; {gib(total - limit)} are out of reach",
+        remedy=Remedy(
+            text=f"Give the engine's pools sizes that fit into {gib(limit)}, or raise the limit "
+            f"{maker.where}",
+            action=maker.action,
+            commands=(command,) if command else (),
+            cost=maker.cost,
+        ),
+        owner=maker.owner,
+    )
+
+
+def _limit_evidence(seen: Seen, limit: int, total: int) -> Iterator[Evidence]:
+    limits = seen.facts.limits
+    yield Evidence(
+        value=gib(limit),
+        source=limits.memory_limit_source or "cgroup",
+        expected=f"at least {percent(seen.policy.thresholds.memory_limit_share)} of {gib(total)}",
+        basis="MemTotal in /proc/meminfo, policy memory_limit_share",
+    )
+    if limits.memory_high_bytes is not None and limits.memory_high_bytes < limit:
+        yield Evidence(
+            value=f"{gib(limits.memory_high_bytes)}, from where the kernel reclaims and slows the "
+            "process",
+            source="memory.high of the process's cgroup or an ancestor",
+        )
+    if limits.memory_headroom_bytes is not None:
+        yield Evidence(
+            value=f"{gib(limits.memory_headroom_bytes)} left",
+            source="limit - current + file pages that can be dropped",
+        )
+
+
+def insufficient(seen: Seen) -> Iterator[Finding]:
+    """`mem.insufficient`: the named model is larger than the memory that could hold it."""
+    workload, vram, host = seen.workload, gpu_bytes(seen), host_bytes(seen)
+    if workload is None or vram is None:
+        return
+    limit = seen.facts.limits.memory_limit_bytes
+    most = min((size for size in (host, limit) if size is not None), default=None)
+    if most is not None and workload.weights_bytes > most and workload.weights_bytes > vram:
+        yield _too_large(
+            workload, most, vram, "the cgroup's limit" if most == limit else "MemTotal"
+        )
+        return
+    available = _available(seen)
+    on_host = workload.weights_bytes - vram
+    if available is not None and on_host > available:
+        yield _not_free(workload, on_host, available, vram)
+
+
+def _available(seen: Seen) -> int | None:
+    """MemAvailable, or less where the process's cgroup leaves less."""
+    sizes = (seen.facts.memory.available_bytes, seen.facts.limits.memory_headroom_bytes)
+    return min((size for size in sizes if size is not None), default=None)
+
+
+def _too_large(workload: Workload, most: int, vram: int, basis: str) -> Finding:
+    together = workload.weights_bytes <= most + vram
+    return Finding(
+        id="mem.insufficient",
+        severity=Severity.CRITICAL,
+        subject="RAM",
+        summary=f"{workload.name} ({gib(workload.weights_bytes)}) fits neither RAM nor GPU memory",
+        evidence=(_sizes(workload, f"RAM {gib(most)}, GPU memory {gib(vram)}", basis),),
+        impact=f"{gib(workload.weights_bytes - most)} of the weights are read from disk again for "
+        "every token, or the engine is killed"
+        + (
+            "; RAM and GPU memory hold it only together, with nothing left for caches"
+            if together and vram
+            else ""
+        ),
+        remedy=Remedy(
+            text=f"Choose a quantisation below {gib(max(most, vram))}, or give the node more "
+            "memory",
+            action=Action.NONE,
+            cost="another download; fewer bits cost quality",
+        ),
+        owner=Owner.USER,
+    )
+
+
+def _not_free(workload: Workload, on_host: int, available: int, vram: int) -> Finding:
+    held = f" beside {gib(vram)} of GPU memory" if vram else ""
+    return Finding(
+        id="mem.insufficient",
+        severity=Severity.WARNING,
+        subject="RAM",
+        summary=f"{workload.name} needs {gib(on_host)} of RAM{held}; {gib(available)} are "
+        "available",
+        evidence=(
+            _sizes(workload, f"{gib(available)} available", "MemAvailable, cgroup headroom"),
+        ),
+        impact=f"{gib(on_host - available)} of the weights do not stay in memory and are read "
+        "from disk again and again",
+        remedy=Remedy(
+            text="Stop what holds memory before the engine starts, or choose a smaller model",
+            action=Action.RESTART_ENGINE,
+            commands=("ps -eo rss,pid,args --sort=-rss | head",),
+            cost="what is stopped",
+        ),
+        owner=Owner.USER,
+    )
+
+
+def _sizes(workload: Workload, value: str, source: str) -> Evidence:
+    return Evidence(
+        value=value,
+        source=source,
+        expected=f"at least {gib(workload.weights_bytes)}",
+        basis=f"the weights of {workload.name}",
+    )
+
+
+def hugepages_reserved(seen: Seen) -> Iterator[Finding]:
+    """`mem.hugepages_reserved`: memory that lies in a pool which nothing uses."""
+    memory, share = seen.facts.memory, seen.policy.thresholds.hugepages_idle_share
+    idle, total = memory.hugepages_idle_bytes, memory.total_bytes
+    if idle is None or total is None or idle <= 0 or idle < share * total:
+        return
+    available = memory.available_bytes
+    yield Finding(
+        id="mem.hugepages_reserved",
+        severity=Severity.WARNING,
+        subject="RAM",
+        summary=f"{gib(idle)} of {gib(total)} lie idle in the huge page pool",
+        evidence=(
+            Evidence(
+                value=_pool(seen, idle),
+                source="/proc/meminfo HugePages_*, /sys/kernel/mm/hugepages",
+                expected=f"below {percent(share)} of {gib(total)}",
+                basis="policy hugepages_idle_share; MemAvailable does not count the pool",
+            ),
+        ),
+        impact=f"only {gib(available)} are available to programs that do not ask for huge pages"
+        if available is not None
+        else f"{gib(idle)} are lost to programs that do not ask for huge pages",
+        remedy=Remedy(
+            text="Lower the pool to what is used, also in /etc/sysctl.d and on the kernel "
+            "command line",
+            action=Action.CHANGE_SETTING,
+            commands=(f"sysctl -w vm.nr_hugepages={_used_pages(seen)}",),
+            cost="none while the pages are free; a program that takes them later fails to start",
+        ),
+        owner=Owner.OPERATOR,
+    )
+
+
+def _pool(seen: Seen, idle: int) -> str:
+    memory = seen.facts.memory
+    size, free = memory.hugepage_bytes, memory.hugepages_free
+    if size is None or free is None or free - (memory.hugepages_reserved or 0) != idle // size:
+        return f"{gib(idle)} free and not reserved"
+    return f"{count(free, 'page')} of {gib(size)} free, {memory.hugepages_reserved or 0} reserved"
+
+
+def _used_pages(seen: Seen) -> int:
+    memory = seen.facts.memory
+    free = (memory.hugepages_free or 0) - (memory.hugepages_reserved or 0)
+    return max(0, (memory.hugepages_total or 0) - free)

@@ -1,0 +1,1 @@
+"""The libraries of a Python interpreter that serves models."""

@@ -1,0 +1,147 @@
+"""Tries the imports of a serving environment, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+
+from nodecheck.checks.python.facts import Library, PythonFacts
+from nodecheck.checks.python.libraries import DISTRIBUTIONS
+from nodecheck.machine.command import Output
+from nodecheck.machine.reader import Reader
+from nodecheck.machine.tree import UnreadableError
+from nodecheck.model import Reason
+
+DEADLINE_SECONDS = 600.0
+
+LISTING_SECONDS = 30.0
+IMPORT_SECONDS = 60.0
+"""An import of torch or vllm from a cold network disk takes tens of seconds."""
+
+DETAIL_LIMIT = 300
+
+SHELL_SIGNAL = 128
+"""A shell that runs the interpreter reports its death by signal N as 128 + N."""
+
+MARK = "nodecheck-python:"
+
+_START = (
+    "import resource, sys\n"
+    "sys.path[:] = [p for p in sys.path if p]\n"  # the current directory is no library
+    "try:\n"
+    "    resource.setrlimit(resource.RLIMIT_CORE, (1, 1))\n"  # 1: not even a piped core dump
+    "except (ValueError, OSError):\n"
+    "    pass\n"
+)
+_LIST = (
+    _START + "import json\n"
+    "from importlib import metadata\n"
+    "found = {}\n"
+    "for name in sys.argv[1:]:\n"
+    "    try:\n"
+    "        found[name] = str(metadata.version(name))\n"
+    "    except Exception:\n"
+    "        pass\n"
+    f"print('\\n{MARK}' + json.dumps(found))\n"
+)
+_IMPORT = (
+    _START + "import importlib\n"
+    "importlib.import_module(sys.argv[1])\n"
+    f"print('\\n{MARK}imported', flush=True)\n"
+    "import os\n"
+    "os._exit(0)\n"  # what goes wrong at exit is not the import's
+)
+_REFUSAL = re.compile(
+    r"baseline optimizations: \(.*|compiled to use \S+(?: \S+){0,6} instructions, but.*"
+    r"|CPU does not support x86-64-v\d.*|[Uu]nsupported CPU\b.*"
+)
+
+
+def probe(reader: Reader, interpreter: str) -> PythonFacts:
+    """The libraries that are installed in `interpreter` and what became of their imports.
+
+    Nothing is imported into this process. A captured tree has no interpreter to run.
+    """
+    if not reader.host.live:
+        reader.gap("*", Reason.UNSUPPORTED, "libraries are tried on a live node only")
+        return PythonFacts(interpreter=interpreter)
+    try:
+        output = _run(reader, interpreter, _LIST, *DISTRIBUTIONS, seconds=LISTING_SECONDS)
+    except UnreadableError as error:
+        reader.missed("libraries", error)
+        return PythonFacts(interpreter=interpreter)
+    versions = _listed(output.text)
+    if versions is None:
+        itself = _library("python", None, output)
+        reader.gap("libraries", Reason.FAILED, f"{interpreter}: {itself.detail or 'not a Python'}")
+        return PythonFacts(interpreter=interpreter, libraries=(itself,))
+    return PythonFacts(interpreter=interpreter, libraries=_tried(reader, interpreter, versions))
+
+
+def _tried(reader: Reader, interpreter: str, versions: dict[str, str]) -> tuple[Library, ...]:
+    modules = {DISTRIBUTIONS[name]: version for name, version in versions.items()}
+    return tuple(_try(reader, interpreter, module, modules[module]) for module in modules)
+
+
+def _run(reader: Reader, interpreter: str, *arguments: str, seconds: float) -> Output:
+    return reader.host.run((interpreter, "-B", "-c", *arguments), seconds)
+
+
+def _listed(text: str) -> dict[str, str] | None:
+    """The versions that the interpreter printed, whatever its start-up files print beside them."""
+    lines = [line for line in text.splitlines() if line.startswith(MARK)]
+    try:
+        found = json.loads(lines[-1][len(MARK) :])
+    except (IndexError, ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    return {name: str(found[name])[:40] for name in DISTRIBUTIONS if name in found}
+
+
+def _try(reader: Reader, interpreter: str, module: str, version: str) -> Library:
+    name = module.partition(".")[0]
+    try:
+        output = _run(reader, interpreter, _IMPORT, module, seconds=IMPORT_SECONDS)
+    except UnreadableError as error:
+        outcome = "timeout" if error.reason is Reason.TIMEOUT else "failed"
+        detail = f"import {module}: {_without_script(error.detail)}"
+        reader.gap("libraries", error.reason, detail)
+        return Library(name=name, version=version, outcome=outcome, detail=detail)
+    if output.text.rstrip().endswith(f"{MARK}imported"):
+        return Library(name=name, version=version, outcome="ok")
+    return _library(name, version, output)
+
+
+def _without_script(detail: str) -> str:
+    """A command's failure without the text of the program that it ran."""
+    return detail.rpartition(": ")[2].strip()[:DETAIL_LIMIT]
+
+
+def _library(name: str, version: str | None, output: Output) -> Library:
+    """What a process that did not import its library died of."""
+    refusal = _REFUSAL.search(output.text)
+    if _signal(output) == signal.SIGILL:
+        outcome, detail = "illegal_instruction", _last_line(output.text)
+    elif refusal:
+        start = output.text.rfind("\n", 0, refusal.start()) + 1
+        outcome, detail = "refused", output.text[start : refusal.end()].strip()
+    else:
+        number = _signal(output)
+        died = f"died by signal {number}: " if number else ""
+        outcome, detail = "failed", died + _last_line(output.text)
+    return Library(
+        name=name, version=version, outcome=outcome, detail=detail[:DETAIL_LIMIT] or None
+    )
+
+
+def _signal(output: Output) -> int | None:
+    if output.status < 0:
+        return -output.status
+    return output.status - SHELL_SIGNAL if output.status > SHELL_SIGNAL else None
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""

@@ -1,0 +1,56 @@
+"""What a rule sees: the facts of all checks, the measurements, the policy and the named workload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from nodecheck.checks.cpu.facts import CpuFacts
+from nodecheck.checks.disk.facts import DiskFacts
+from nodecheck.checks.dram.facts import DramFacts
+from nodecheck.checks.gpu.facts import Gpu, GpuFacts
+from nodecheck.checks.kernel_log.facts import KernelLogFacts
+from nodecheck.checks.limits.facts import LimitsFacts
+from nodecheck.checks.memory.facts import MemoryFacts
+from nodecheck.checks.numa.facts import NumaFacts
+from nodecheck.checks.pcie.facts import PcieFacts
+from nodecheck.checks.python.facts import PythonFacts
+from nodecheck.checks.virt.facts import VirtFacts
+from nodecheck.model import Finding, Measurement, Struct, Workload
+from nodecheck.policy import Policy
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """The facts of all checks. A check that failed leaves its empty facts here and a gap in the report."""
+
+    cpu: CpuFacts = CpuFacts()
+    virt: VirtFacts = VirtFacts()
+    limits: LimitsFacts = LimitsFacts()
+    memory: MemoryFacts = MemoryFacts()
+    numa: NumaFacts = NumaFacts()
+    disk: DiskFacts = DiskFacts()
+    pcie: PcieFacts = PcieFacts()
+    gpu: GpuFacts = GpuFacts()
+    gpus: tuple[Gpu, ...] = ()
+    kernel_log: KernelLogFacts = KernelLogFacts()
+    python: PythonFacts = PythonFacts()
+    dram: DramFacts = DramFacts()
+
+
+class Seen(Struct, frozen=True, kw_only=True):
+    """Everything that a rule may look at. `workload` is None unless the user named one."""
+
+    facts: Facts
+    policy: Policy
+    measurements: tuple[Measurement, ...] = ()
+    workload: Workload | None = None
+    live: bool = False
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One finding id, one line of what it says, and the function that raises it."""
+
+    id: str
+    title: str
+    judge: Callable[[Seen], Iterator[Finding]]

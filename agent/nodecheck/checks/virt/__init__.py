@@ -1,0 +1,1 @@
+"""Whether the node is a guest or a container, and whose."""

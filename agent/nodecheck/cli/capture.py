@@ -1,0 +1,35 @@
+"""`nodecheck capture DIR`: this node as a directory, for --root elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("capture")
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--kernels",
+    type=click.Choice(["auto", "always", "never"]),
+    default="never",
+    show_default=True,
+    help="Measure memory too.",
+)
+@click.option(
+    "--keep-identities",
+    is_flag=True,
+    help="Keep serial numbers, UUIDs, MAC addresses and host names.",
+)
+def command(directory: Path, kernels: str, keep_identities: bool) -> None:
+    """Write what a diagnosis of this node looks at into DIR, which must be new or empty."""
+    from nodecheck.collect import capture
+
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        if any(directory.iterdir()):
+            raise click.ClickException(f"{directory}: not empty")
+        capture(directory, kernels=kernels, keep_identities=keep_identities)
+    except OSError as error:
+        raise click.ClickException(f"{error.filename or directory}: {error.strerror}") from error
+    click.echo(f"Captured to {directory}; judge it with: nodecheck --root {directory}")

@@ -1,0 +1,179 @@
+"""Run the probes: each in a child of its own, all at once, each under its deadline."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from nodecheck import __version__
+from nodecheck.checks import CHECKS
+from nodecheck.checks.cpu.facts import CpuFacts
+from nodecheck.checks.disk.facts import DiskFacts
+from nodecheck.checks.dram.facts import DramProbe
+from nodecheck.checks.gpu.facts import GpuProbe
+from nodecheck.checks.kernel_log.facts import KernelLogFacts
+from nodecheck.checks.limits.facts import LimitsFacts
+from nodecheck.checks.memory.facts import MemoryFacts
+from nodecheck.checks.numa.facts import NumaFacts
+from nodecheck.checks.pcie.facts import PcieFacts
+from nodecheck.checks.python.facts import PythonFacts
+from nodecheck.checks.seen import Facts
+from nodecheck.checks.virt.facts import VirtFacts
+from nodecheck.machine import child
+from nodecheck.machine.child import Outcome
+from nodecheck.machine.host import Host
+from nodecheck.machine.reader import Reader
+from nodecheck.machine.recording import RecordingHost
+from nodecheck.model import Gap, Reason, Struct
+from nodecheck.report import HostInfo, Report
+
+FACTS: dict[str, type[Struct]] = {
+    "cpu": CpuFacts,
+    "virt": VirtFacts,
+    "limits": LimitsFacts,
+    "memory": MemoryFacts,
+    "numa": NumaFacts,
+    "disk": DiskFacts,
+    "pcie": PcieFacts,
+    "gpu": GpuProbe,
+    "kernel_log": KernelLogFacts,
+    "python": PythonFacts,
+    "dram": DramProbe,
+}
+"""What each check's probe answers with."""
+
+PRIMARY_INPUTS = {
+    "cpu": ("/proc/cpuinfo",),
+    "memory": ("/proc/meminfo",),
+    "numa": ("/sys/devices/system/node",),
+    "disk": ("/statvfs.json",),
+    "pcie": ("/sys/bus/pci/devices", "/cmd/lspci_-vvv.txt"),
+    "gpu": (
+        "/nvml.json",
+        "/cmd/nvidia-smi_-q_-x.txt",
+        "/cmd/nvidia-smi_-q.txt",
+        "/cmd/nvidia-smi.txt",
+    ),
+    "kernel_log": ("/cmd/dmesg.txt",),
+    "dram": ("/measurements.json",),
+}
+"""Without any of these a captured tree does not hold the subject."""
+
+LAST = ("python", "dram")
+"""Checks that run when the others are done: they load the node, or need the others' facts."""
+
+
+class _Answer(Struct, frozen=True, kw_only=True):
+    facts: msgspec.Raw
+    gaps: tuple[Gap, ...]
+
+
+def collect(
+    host: Host,
+    *,
+    kernels: str = "auto",
+    python: str | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Report:
+    """A report with facts, measurements and gaps, not yet judged.
+
+    `kernels` is auto, always or never; `python` an interpreter whose libraries are to be tried.
+    `progress` is told, in a few words, what takes long.
+    """
+    started = datetime.datetime.now(datetime.timezone.utc)
+    run = _Run(host)
+    run.side_by_side([name for name in CHECKS if name not in LAST])
+    if python is not None:
+        progress(f"trying the libraries of {python}")
+        run.alone("python", python)
+    if host.live and kernels != "never":
+        progress("measuring memory")
+    run.alone("dram", run.facts(), kernels)
+    elapsed = datetime.datetime.now(datetime.timezone.utc) - started
+    return Report(
+        nodecheck_version=__version__,
+        time=started.isoformat(timespec="seconds"),
+        host=_host_info(host),
+        facts=run.facts(),
+        measurements=cast("DramProbe", run.probed["dram"]).measurements,
+        gaps=tuple(run.gaps),
+        elapsed_seconds=round(elapsed.total_seconds(), 2),
+    )
+
+
+def capture(directory: Path, *, kernels: str, keep_identities: bool) -> None:
+    """Probe this machine and keep in `directory` what the probes were told. Raises OSError."""
+    report = collect(RecordingHost(directory, keep_identities=keep_identities), kernels=kernels)
+    gpus = GpuProbe(gpu=report.facts.gpu, gpus=report.facts.gpus)
+    _keep(directory / "nvml.json", gpus if report.facts.gpus else None)
+    measured = {"measurements": report.measurements}
+    _keep(directory / "measurements.json", measured if report.measurements else None)
+
+
+def _keep(file: Path, content: object) -> None:
+    if content is not None:
+        file.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n")
+
+
+class _Run:
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.probed: dict[str, Struct] = {}
+        self.gaps: list[Gap] = []
+
+    def side_by_side(self, names: list[str]) -> None:
+        tasks = {name: self._task(name) for name in names}
+        deadlines = {name: _probe_module(name).DEADLINE_SECONDS for name in names}
+        for name, outcome in child.gather(tasks, _Answer, deadlines).items():
+            self._take(name, outcome)
+
+    def alone(self, name: str, *arguments: object) -> None:
+        deadline = _probe_module(name).DEADLINE_SECONDS
+        self._take(name, child.call(self._task(name, *arguments), _Answer, deadline))
+
+    def _task(self, name: str, *arguments: object) -> Callable[[], _Answer]:
+        def work() -> _Answer:
+            reader = Reader(self.host, name)
+            facts = _probe_module(name).probe(reader, *arguments)
+            return _Answer(facts=msgspec.Raw(msgspec.json.encode(facts)), gaps=tuple(reader.gaps))
+
+        return work
+
+    def _take(self, name: str, outcome: Outcome[_Answer]) -> None:
+        if outcome.value is None:
+            reason = Reason.TIMEOUT if outcome.hung else Reason.FAILED
+            detail = f"the {name} probe: {outcome.error}"
+            self.gaps.append(Gap(check=name, field="*", reason=reason, detail=detail))
+            self.probed[name] = FACTS[name]()
+            return
+        self.probed[name] = msgspec.json.decode(outcome.value.facts, type=FACTS[name])
+        self.gaps.extend(outcome.value.gaps)
+
+    def facts(self) -> Facts:
+        """The facts of the probes that have run."""
+        members: dict[str, Any] = {n: f for n, f in self.probed.items() if n not in ("gpu", "dram")}
+        if isinstance(gpu := self.probed.get("gpu"), GpuProbe):
+            members |= {"gpu": gpu.gpu, "gpus": gpu.gpus}
+        if isinstance(dram := self.probed.get("dram"), DramProbe):
+            members["dram"] = dram.facts
+        return Facts(**members)
+
+
+def _probe_module(name: str) -> Any:
+    return importlib.import_module(f"nodecheck.checks.{name}.probe")
+
+
+def _host_info(host: Host) -> HostInfo:
+    reader = Reader(host, "host")
+    held = tuple(n for n, paths in PRIMARY_INPUTS.items() if any(map(host.exists, paths)))
+    return HostInfo(
+        source="live" if host.live else "captured",
+        holds=CHECKS if host.live else held,
+        name=reader.text("/proc/sys/kernel/hostname", None),
+        kernel=reader.text("/proc/sys/kernel/osrelease", None),
+    )

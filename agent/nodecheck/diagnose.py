@@ -1,0 +1,59 @@
+"""Facts to report: rules, waivers, strategies, verdict. Pure."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+from collections.abc import Iterable
+
+import msgspec
+
+from nodecheck.checks import CHECKS
+from nodecheck.checks.seen import Rule, Seen
+from nodecheck.judge.strategies import strategies
+from nodecheck.judge.verdict import verdict
+from nodecheck.model import Evidence, Finding, Severity, Workload
+from nodecheck.policy import Policy, Waiver
+from nodecheck.report import Report
+
+
+def diagnose(report: Report, policy: Policy, workload: Workload | None = None) -> Report:
+    """The report with findings, strategies and verdict made anew from its facts.
+
+    `workload` is a model that the user named; without one (neither here nor in the report) the
+    strategies are judged for the policy's reference workload, and rules that need a model rest.
+    """
+    named = workload or report.workload
+    seen = Seen(
+        facts=report.facts,
+        policy=policy,
+        measurements=report.measurements,
+        workload=named,
+        live=report.host.source == "live",
+    )
+    today = datetime.datetime.fromisoformat(report.time).date()
+    findings = [waived(f, policy.waivers, today) for rule in rules() for f in rule.judge(seen)]
+    findings.sort(key=lambda f: -f.severity.rank)
+    report = msgspec.structs.replace(report, workload=named, findings=tuple(findings))
+    report = msgspec.structs.replace(report, strategies=strategies(seen))
+    return msgspec.structs.replace(report, verdict=verdict(report, policy))
+
+
+def rules() -> Iterable[Rule]:
+    """The rules of all checks, in the order of the checks."""
+    for check in CHECKS:
+        yield from importlib.import_module(f"nodecheck.checks.{check}.rules").RULES
+
+
+def waived(finding: Finding, waivers: tuple[Waiver, ...], today: datetime.date) -> Finding:
+    """The finding as info where the policy lives with it; with a note where that time is over."""
+    for waiver in waivers:
+        if waiver.id != finding.id or waiver.subject not in (None, finding.subject):
+            continue
+        if waiver.expires is None or today <= waiver.expires:
+            return msgspec.structs.replace(finding, severity=Severity.INFO, waived=waiver.reason)
+        note = Evidence(
+            value=f"waiver expired on {waiver.expires}", source="policy", expected=waiver.reason
+        )
+        return msgspec.structs.replace(finding, evidence=(*finding.evidence, note))
+    return finding

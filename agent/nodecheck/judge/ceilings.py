@@ -1,0 +1,83 @@
+"""How fast weights can be read and used: arithmetic on bytes and rates, nothing else.
+
+A token of a dense model reads every weight once, so the time of a stage is the bytes that lie there
+over the slower of two rates: what its memory delivers and what its instructions can use up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nodecheck.units import GB
+
+RateTable = dict[str, dict[str, tuple[float, float]]]
+
+CPU_RATES: RateTable = {
+    "SSE2": {"q4_0": (1.0, 1.1), "q4_k": (0.9, 1.1), "q8_0": (6.1, 6.7), "f16": (1.8, 2.3)},
+    "SSSE3/SSE4": {"q4_0": (5.2, 6.5), "q4_k": (3.8, 4.2), "q8_0": (5.8, 6.5), "f16": (2.5, 2.6)},
+    "AVX": {"q4_0": (6.0, 7.6), "q4_k": (10.3, 12.3), "q8_0": (12.2, 15.1), "f16": (2.4, 2.6)},
+    "AVX2": {"q4_0": (13.6, 17.7), "q4_k": (15.5, 19.2), "q8_0": (15.3, 15.8), "f16": (20.0, 25.3)},
+}
+"""GB of weights that one core can use up in a second, lowest and highest figure seen.
+
+Reference: llama.cpp decode per instruction set on one core of a Zen 4 server part, and the same
+loops of a 4-bit dot product alone; not measured on this node. AVX-512 gained nothing over AVX2.
+"""
+
+ENGINE_LEVELS: tuple[tuple[str, frozenset[str]], ...] = (
+    ("AVX2", frozenset({"avx2", "fma", "f16c"})),
+    ("AVX", frozenset({"avx"})),
+    ("SSSE3/SSE4", frozenset({"ssse3"})),
+    ("SSE2", frozenset({"sse2"})),
+)
+"""Code paths of the CPU backends, best first, and the flags that each needs."""
+
+VRAM_EFFICIENCY = (0.70, 0.80)
+"""Share of the VRAM rate that decode reaches: 0.73-0.77 seen on an L40, 0.8 in AIConfigurator."""
+
+LINK_EFFICIENCY = (0.50, 0.80)
+"""Share of the encoded PCIe rate that pinned copies reach. Source: 0.78-0.88 in public nvbandwidth
+outputs; half of it allows for the engine's own gather and scatter."""
+
+READ_SHARE = (0.95, 1.0)
+"""Share of the weights that a token reads. The input embedding is read one row a token; it is about
+5 % of a 27B model."""
+
+LANE_BITS_PER_SECOND = {1: 2.0e9, 2: 4.0e9, 3: 7.876e9, 4: 15.753e9, 5: 31.507e9, 6: 64.0e9}
+"""PCIe generation -> bits a second of one lane after encoding, as Linux computes it."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """A lower and an upper bound; `low` is None where there is only a ceiling."""
+
+    low: float | None
+    high: float
+
+    @property
+    def floor(self) -> float:
+        """The lower bound, 0 where there is none."""
+        return self.low or 0.0
+
+
+def engine_level(flags: tuple[str, ...]) -> str | None:
+    """The code path that an engine's CPU backend takes with these flags."""
+    have = set(flags)
+    return next((name for name, needs in ENGINE_LEVELS if needs <= have), None)
+
+
+def core_rate(level: str, weight_type: str) -> Range | None:
+    """Bytes of weights a second that one core uses up; None where there is no reference."""
+    rates = CPU_RATES[level].get(weight_type)
+    return Range(rates[0] * GB, rates[1] * GB) if rates else None
+
+
+def pcie_bytes_per_second(generation: int, width: int) -> float | None:
+    """One direction of a link after encoding; None for a generation that is not known."""
+    lane = LANE_BITS_PER_SECOND.get(generation)
+    return lane * width / 8 if lane else None
+
+
+def stage_seconds(size_bytes: float, *rates: float) -> float:
+    """Time to read and use `size_bytes` at the slowest of the rates (bytes a second)."""
+    return size_bytes / min(rates)

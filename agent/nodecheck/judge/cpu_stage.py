@@ -1,0 +1,75 @@
+"""The part of a token that runs on the CPU: the slower of reading weights and using them up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nodecheck.checks.seen import Seen
+from nodecheck.judge import ceilings, node
+from nodecheck.judge.ceilings import Range
+from nodecheck.model import Measurement, Workload
+from nodecheck.units import GB, gb_per_second
+
+
+@dataclass(frozen=True)
+class CpuStage:
+    """What a byte of weights costs: `seconds_per_byte` is fastest to slowest.
+
+    With `ceiling_only` the slowest is not known, since the memory was not measured.
+    """
+
+    seconds_per_byte: Range
+    limit: str
+    basis: str
+    ceiling_only: bool
+
+
+def cpu_stage(seen: Seen, work: Workload) -> CpuStage | str:
+    """What weights on this CPU cost, or why that is not known."""
+    cpu = seen.facts.cpu
+    if cpu.arch != "x86_64":
+        return f"no reference rates for {cpu.arch or 'this architecture'}"
+    flags = cpu.usable_flags or cpu.flags
+    level = ceilings.engine_level(flags) if flags else None
+    cores = node.cores(seen)
+    if level is None or cores is None:
+        return "the CPU's instruction sets or its number of CPUs are not known"
+    rate = ceilings.core_rate(level, work.weight_type)
+    if rate is None:
+        return f"no reference rate for {work.weight_type} weights"
+    compute = Range(cores.floor * rate.floor, cores.high * rate.high)
+    return _slower(compute, node.dram_read(seen), level, _compute_basis(cores, rate))
+
+
+def _compute_basis(cores: Range, rate: Range) -> str:
+    span = (
+        f"{cores.floor:.0f}" if cores.floor == cores.high else f"{cores.floor:.0f}-{cores.high:.0f}"
+    )
+    low, high = rate.floor / GB, rate.high / GB
+    noun = "core" if cores.high == 1 else "cores"
+    return f"{span} {noun} x {low:.1f}-{high:.1f} GB/s (reference)"
+
+
+def _slower(compute: Range, dram: Measurement | None, level: str, basis: str) -> CpuStage:
+    instructions = f"CPU instruction set ({level})"
+    if level == "AVX2":
+        instructions = "CPU cores"
+    if dram is None:
+        fastest = Range(1 / compute.high, 1 / compute.floor)
+        return CpuStage(
+            fastest, f"{instructions} at best; DRAM not measured", basis, ceiling_only=True
+        )
+    read = Range(
+        dram.p10_bytes_per_second or dram.median_bytes_per_second, dram.median_bytes_per_second
+    )
+    memory = f"DRAM, {gb_per_second(dram.median_bytes_per_second)}"
+    if compute.high <= read.high:
+        limit = f"{instructions}, then DRAM"
+    elif compute.floor >= read.high:
+        limit = memory
+    else:
+        limit = f"{instructions} or {memory}"
+    slowest = 1 / min(compute.floor, read.floor)
+    fastest_rate = min(compute.high, read.high)
+    basis = f"{basis}; DRAM {gb_per_second(dram.median_bytes_per_second)}"
+    return CpuStage(Range(1 / fastest_rate, slowest), limit, basis, ceiling_only=False)

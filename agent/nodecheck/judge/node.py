@@ -1,0 +1,108 @@
+"""What a node brings to serving a model, drawn from its facts; None is not known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nodecheck.checks.gpu.facts import Gpu
+from nodecheck.checks.seen import Seen
+from nodecheck.judge import ceilings
+from nodecheck.judge.ceilings import Range
+from nodecheck.model import Measurement
+
+GENERATION_BY_GTS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
+"""PCIe generation of a link speed in GT/s."""
+
+
+def cores(seen: Seen) -> Range | None:
+    """Physical cores that an engine may use.
+
+    A guest's topology does not show SMT: half of its vCPUs may be siblings, so the range spans
+    vCPUs / 2 to vCPUs.
+    """
+    cpu, limits = seen.facts.cpu, seen.facts.limits
+    usable = len(limits.usable_cpus) if limits.usable_cpus else cpu.logical_cpus
+    if not usable:
+        return None
+    budget = limits.thread_budget or usable
+    physical = cpu.physical_cores
+    hidden = seen.facts.virt.guest is not False and (physical is None or physical >= usable)
+    low = usable / 2 if physical is None or hidden else min(physical, usable)
+    high = usable if physical is None or hidden else min(physical, usable)
+    return Range(max(1.0, min(low, budget)), max(1.0, min(high, budget)))
+
+
+def dram_read(seen: Seen) -> Measurement | None:
+    """The best read figure over the thread counts, clean ones first."""
+    reads = [
+        m for m in seen.measurements if m.name == "dram_read" and m.median_bytes_per_second > 0
+    ]
+    return max(
+        reads, key=lambda m: ("contended" not in m.flags, m.median_bytes_per_second), default=None
+    )
+
+
+def free_ram_bytes(seen: Seen) -> int | None:
+    """Memory that a new process can take: MemAvailable, and what the cgroup leaves."""
+    memory, limits = seen.facts.memory, seen.facts.limits
+    if memory.available_bytes is None:
+        return None
+    room = memory.available_bytes
+    if limits.memory_limit_bytes is not None:
+        used = (limits.memory_current_bytes or 0) - (limits.memory_file_bytes or 0)
+        room = min(room, limits.memory_limit_bytes - max(0, used))
+    return max(0, room)
+
+
+@dataclass(frozen=True)
+class Cards:
+    """The granted GPUs that can hold a model."""
+
+    gpus: tuple[Gpu, ...]
+
+    @property
+    def largest_bytes(self) -> int:
+        """VRAM of the roomiest card."""
+        return max((g.memory_bytes or 0 for g in self.gpus), default=0)
+
+    @property
+    def total_bytes(self) -> int:
+        """VRAM of all cards."""
+        return sum(g.memory_bytes or 0 for g in self.gpus)
+
+    @property
+    def slowest_rate(self) -> float | None:
+        """VRAM bytes a second of the slowest card, None where one is not known."""
+        rates = [g.vram_bytes_per_second for g in self.gpus]
+        return min((r for r in rates if r), default=None) if all(rates) else None
+
+    @property
+    def name(self) -> str:
+        """The card's name without the vendor."""
+        names = {(g.name or "GPU").removeprefix("NVIDIA ") for g in self.gpus}
+        return " + ".join(sorted(names))
+
+
+def cards(seen: Seen) -> Cards:
+    """The GPUs that this process may use, less those lost."""
+    usable = (g for g in seen.facts.gpus if g.granted is not False and not g.lost)
+    return Cards(tuple(g for g in usable if g.memory_bytes or g.unified_memory))
+
+
+def host_link(seen: Seen, gpus: Cards) -> float | None:
+    """Bytes a second after encoding of the narrowest link from the host to one of the cards."""
+    rates = [_link_rate(seen, gpu) for gpu in gpus.gpus]
+    return min((r for r in rates if r), default=None)
+
+
+def _link_rate(seen: Seen, gpu: Gpu) -> float | None:
+    generation, width = gpu.link_generation_max or gpu.link_generation, gpu.link_width
+    path = next((p for p in seen.facts.pcie.paths if p.accelerator == gpu.pci_address), None)
+    hops = [h for h in path.hops if not h.emulated] if path else []
+    speeds = [h.maximum_gts or h.current_gts for h in hops]
+    widths = [h.current_width for h in hops if h.current_width]
+    if generation is None and speeds and all(speeds):
+        generation = GENERATION_BY_GTS.get(min(s for s in speeds if s))
+    if width is None or (widths and min(widths) < width):
+        width = min(widths, default=None) if widths else width
+    return ceilings.pcie_bytes_per_second(generation, width) if generation and width else None

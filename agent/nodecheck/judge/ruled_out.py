@@ -1,0 +1,114 @@
+"""What was read or measured and is fine. Absent data rules nothing out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from nodecheck.checks.pcie.facts import Path
+from nodecheck.judge.node import GENERATION_BY_GTS
+from nodecheck.model import Severity
+from nodecheck.report import Report
+from nodecheck.units import count, gb, gb_per_second, gib, percent
+
+BAD_REASONS = (
+    "hw_slowdown",
+    "sw_thermal_slowdown",
+    "hw_thermal_slowdown",
+    "hw_power_brake_slowdown",
+)
+
+
+def ruled_out(report: Report) -> tuple[str, ...]:
+    """Short statements, each of a subject that was seen and has no warning or critical finding."""
+    faulty = {
+        f.id.split(".")[0] for f in report.findings if f.severity is not Severity.INFO or f.waived
+    }
+    return tuple(
+        said for subject, say in _STATEMENTS if subject not in faulty and (said := say(report))
+    )
+
+
+def _cpu(report: Report) -> str | None:
+    cpu = report.facts.cpu
+    if cpu.x86_64_level is not None and cpu.x86_64_level >= 3:
+        return f"CPU: x86-64-v{cpu.x86_64_level}"
+    return (
+        "CPU: AArch64 with dot product"
+        if cpu.arch == "aarch64" and "asimddp" in (cpu.flags or ())
+        else None
+    )
+
+
+def _limits(report: Report) -> str | None:
+    limits = report.facts.limits
+    quota_read = limits.cgroup_path is not None and limits.cpu_quota is None
+    return "limits: no CPU quota" if quota_read else None
+
+
+def _steal(report: Report) -> str | None:
+    share = report.facts.cpu.steal_share
+    limit = any(f.id == "cpu.steal" for f in report.findings)
+    return f"steal: {percent(share)}" if share is not None and not limit else None
+
+
+def _memory(report: Report) -> str | None:
+    available = report.facts.memory.available_bytes
+    return f"RAM: {gb(available)} available" if available is not None else None
+
+
+def _bandwidth(report: Report) -> str | None:
+    reads = [m for m in report.measurements if m.name == "dram_read" and "contended" not in m.flags]
+    best = max(reads, key=lambda m: m.median_bytes_per_second, default=None)
+    if best is None or any(f.id == "mem.bandwidth_low" for f in report.findings):
+        return None
+    rate = gb_per_second(best.median_bytes_per_second)
+    return f"DRAM read: {rate} on {count(best.threads, 'thread')}"
+
+
+def _disk(report: Report) -> str | None:
+    sizes = [f.available_bytes for f in report.facts.disk.filesystems if f.persistent]
+    known = [size for size in sizes if size is not None]
+    return f"disk: {gib(max(known))} available" if known else None
+
+
+def _pcie(report: Report) -> str | None:
+    """Width and generation as the links run now; of links that idle at a lower speed the width only."""
+    idle = any(f.id in ("pcie.idle_downshift", "pcie.unknown_link") for f in report.findings)
+    links = Counter(filter(None, (_link(path, idle) for path in report.facts.pcie.paths)))
+    if not links or sum(links.values()) < len(report.facts.pcie.paths):
+        return None
+    said = ", ".join(f"{number}x {link}" for link, number in links.items())
+    return f"PCIe width: {said}" if idle else f"PCIe: {said}"
+
+
+def _link(path: Path, width_only: bool) -> str | None:
+    real = [hop for hop in path.hops if not hop.emulated]
+    widths = [hop.current_width for hop in real if hop.current_width]
+    speeds = [hop.current_gts for hop in real if hop.current_gts]
+    generation = GENERATION_BY_GTS.get(min(speeds)) if speeds else None
+    if not widths or (generation is None and not width_only):
+        return None
+    return f"x{min(widths)}" if width_only else f"Gen{generation} x{min(widths)}"
+
+
+def _gpu(report: Report) -> str | None:
+    gpus = [g for g in report.facts.gpus if g.granted is not False]
+    if not gpus or any(g.clocks_event_reasons is None for g in gpus):
+        return None
+    if any(reason in BAD_REASONS for g in gpus for reason in g.clocks_event_reasons or ()):
+        return None
+    states = sorted({f"P{g.performance_state}" for g in gpus if g.performance_state is not None})
+    return f"GPUs: {', '.join(states)}, no slowdown" if states else "GPUs: no slowdown"
+
+
+_STATEMENTS: tuple[tuple[str, Callable[[Report], str | None]], ...] = (
+    ("pcie", _pcie),
+    ("gpu", _gpu),
+    ("cpu", _cpu),
+    ("cpu", _limits),
+    ("", _steal),
+    ("mem", _memory),
+    ("", _bandwidth),
+    ("disk", _disk),
+)

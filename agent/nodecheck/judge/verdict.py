@@ -1,0 +1,128 @@
+"""The answer: status, one sentence, what is fine, what is not known."""
+
+from __future__ import annotations
+
+from nodecheck.judge.not_checked import not_checked
+from nodecheck.judge.ruled_out import ruled_out
+from nodecheck.model import Finding, Severity, Status, Strategy, Verdict, Viability
+from nodecheck.policy import Policy
+from nodecheck.report import Report
+
+CPU_SUBJECTS = ("cpu", "mem", "limits", "numa")
+"""Findings of these subjects touch what runs on the CPU, not what runs on a GPU alone."""
+
+ON_CPU = ("cpu-only", "partial-offload")
+
+
+def verdict(report: Report, policy: Policy) -> Verdict:
+    """The verdict on a report whose findings and strategies are there, worst finding first."""
+    missing = unjudged(report, policy)
+    status = _status(report.findings, missing)
+    return Verdict(
+        status=status,
+        headline=_headline(report, status, missing),
+        ruled_out=ruled_out(report),
+        not_checked=not_checked(report),
+    )
+
+
+def unjudged(report: Report, policy: Policy) -> tuple[str, ...]:
+    """Required subjects that could not be judged. A captured tree is held to what it holds."""
+    return tuple(
+        subject
+        for subject in _required(report, policy)
+        if subject in report.host.holds and not _judged(report, subject)
+    )
+
+
+def _required(report: Report, policy: Policy) -> tuple[str, ...]:
+    granted = any(gpu.granted for gpu in report.facts.gpus)
+    live = report.host.source == "live"
+    return (*policy.required, "gpu") if live and granted else policy.required
+
+
+def _judged(report: Report, subject: str) -> bool:
+    facts = report.facts
+    if any(gap.check == subject and gap.field == "*" for gap in report.gaps):
+        return False
+    if subject == "cpu":
+        return facts.cpu.arch in ("x86_64", "aarch64") and facts.cpu.flags is not None
+    if subject == "memory":
+        return facts.memory.total_bytes is not None
+    if subject == "disk":
+        return any(f.available_bytes is not None for f in facts.disk.filesystems if f.persistent)
+    if subject == "gpu":
+        return facts.gpu.state is not None or any(g.memory_bytes for g in facts.gpus)
+    return True
+
+
+def _status(findings: tuple[Finding, ...], missing: tuple[str, ...]) -> Status:
+    worst = max((f.severity for f in findings), key=lambda s: s.rank, default=Severity.INFO)
+    if worst is not Severity.INFO:
+        return Status(worst.value)
+    return Status.UNKNOWN if missing else Status.OK
+
+
+def _headline(report: Report, status: Status, missing: tuple[str, ...]) -> str:
+    if status is Status.UNKNOWN:
+        return f"Not judged: {', '.join(missing)}. Nothing worse was found in what could be read."
+    if status is Status.OK:
+        return _healthy(report)
+    first = report.findings[0]
+    parts = [f"{first.summary.rstrip('.')}.", *_consequence(report, first)]
+    others = sum(f.severity is first.severity for f in report.findings) - 1
+    if others:
+        parts.append(f"{others} more {first.severity.value}.")
+    return " ".join(parts)
+
+
+def _healthy(report: Report) -> str:
+    held = report.host.holds
+    if report.host.source == "captured" and not {"cpu", "memory", "disk"} <= set(held):
+        return f"Nothing wrong in what this capture holds: {', '.join(held) or 'no known subject'}."
+    return "Nothing was found that holds this node back."
+
+
+def _consequence(report: Report, first: Finding) -> list[str]:
+    """What a fault of the CPU or its memory means for serving, and what it leaves alone."""
+    if first.id.split(".")[0] not in CPU_SUBJECTS:
+        return []
+    by_name = {s.strategy: s for s in report.strategies}
+    said = []
+    if (cpu := by_name.get("cpu-only")) and cpu.high is not None:
+        said.append(f"Weights on the CPU decode at {span(cpu)} tok/s{_model(report)}.")
+    if _gpu_alone(by_name.get("gpu-resident")):
+        said.append("Serving from the GPUs alone is not affected.")
+    return said
+
+
+def _model(report: Report) -> str:
+    return f" ({report.workload.name})" if report.workload else ""
+
+
+def _gpu_alone(strategy: Strategy | None) -> bool:
+    return strategy is not None and strategy.viability in (Viability.VIABLE, Viability.MARGINAL)
+
+
+def span(strategy: Strategy) -> str:
+    """Write "0.2-0.5", or "at most 0.5" where only the ceiling is known."""
+    if strategy.high is None:
+        return "unknown"
+    if strategy.low is None:
+        return f"at most {figure(strategy.high)}"
+    return between(strategy.low, strategy.high)
+
+
+def between(low: float, high: float) -> str:
+    """Write both ends with the figures that the smaller needs, one end where they are alike."""
+    ends = figure(low), figure(high)
+    if low < 0.1:
+        ends = f"{low:.2f}", f"{high:.2f}" if high < 1 else ends[1]
+    return ends[0] if ends[0] == ends[1] else "-".join(ends)
+
+
+def figure(value: float) -> str:
+    """A rate or a time with two significant figures below ten, none after the point above."""
+    if value >= 9.95:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if value >= 0.1 else f"{value:.2f}"

@@ -1,0 +1,264 @@
+"""One view of a node, live or captured: probes ask a Host and do not know which of the two it is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from nodecheck.machine import child, command, stuck
+from nodecheck.machine.command import HungError, Output
+from nodecheck.machine.tree import (
+    ArchiveTree,
+    DirectoryTree,
+    LayeredTree,
+    Tree,
+    UnreadableError,
+    resolve,
+)
+from nodecheck.model import Reason
+
+T = TypeVar("T")
+
+CpuidLeaves = dict[str, tuple[int, int, int, int]]
+"""`"leaf.subleaf"` in lower-case hex -> eax, ebx, ecx, edx."""
+
+
+class Statvfs(msgspec.Struct, frozen=True, kw_only=True):
+    """The members of statvfs(3) that are judged. Block counts are in units of f_frsize bytes."""
+
+    f_frsize: int
+    f_blocks: int
+    f_bfree: int
+    f_bavail: int
+    f_files: int
+    f_ffree: int
+    f_flag: int = 0
+
+
+class _CapturedStatvfs(msgspec.Struct, frozen=True):
+    hang: bool = False
+    f_frsize: int | None = None
+    f_blocks: int | None = None
+    f_bfree: int | None = None
+    f_bavail: int | None = None
+    f_files: int | None = None
+    f_ffree: int | None = None
+    f_flag: int = 0
+
+
+class Host:
+    """A node whose files, commands and CPU can be asked. Paths start with `/`.
+
+    Everything that cannot be read raises UnreadableError with its reason.
+    """
+
+    live: bool
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+
+    def real_path(self, path: str) -> str:
+        """`path` with its links followed."""
+        return resolve(self._tree, path)
+
+    def read(self, path: str) -> str:
+        """The text of a file; bytes that are not UTF-8 become U+FFFD."""
+        return self._tree.read(self.real_path(path)).decode(errors="replace")
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """The sorted names in a directory."""
+        return self._tree.names(self.real_path(path))
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or directory at `path`."""
+        try:
+            real = self.real_path(path)
+        except UnreadableError:
+            return False
+        return self._tree.is_file(real) or self._tree.is_dir(real)
+
+    def run(self, argv: tuple[str, ...], deadline_seconds: float = 2.0) -> Output:
+        """What a command prints on this node."""
+        raise NotImplementedError
+
+    def statvfs(
+        self, mounts: tuple[str, ...], deadline_seconds: float
+    ) -> dict[str, Statvfs | UnreadableError]:
+        """The sizes of mounted file systems, asked all at once; a mount that hangs is an error of its own."""
+        raise NotImplementedError
+
+    def cpuid(self) -> CpuidLeaves:
+        """Every CPUID leaf that the processor has."""
+        raise NotImplementedError
+
+    def xcr0(self) -> int:
+        """The register states that the kernel has enabled (XGETBV)."""
+        raise NotImplementedError
+
+    def witness(self) -> dict[str, str]:
+        """Instruction set -> executed | sigill | wrong, whatever CPUID says."""
+        raise NotImplementedError
+
+
+class LiveHost(Host):
+    """The machine that this process runs on."""
+
+    live = True
+
+    def __init__(self) -> None:
+        super().__init__(DirectoryTree(Path("/")))
+
+    def read(self, path: str) -> str:
+        """As Host.read; the kernel follows the links."""
+        return self._tree.read(path).decode(errors="replace")
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """As Host.names; the kernel follows the links."""
+        return self._tree.names(path)
+
+    def real_path(self, path: str) -> str:
+        """`path` with its links followed by the kernel."""
+        return os.path.realpath(path)
+
+    def run(self, argv: tuple[str, ...], deadline_seconds: float = 2.0) -> Output:
+        """Run a command, unless the same one still hangs from an earlier run."""
+        name = " ".join(argv)
+        if pid := stuck.stuck_pid(name):
+            raise UnreadableError(
+                Reason.TIMEOUT, f"{name}: not tried, process {pid} still hangs on it"
+            )
+        try:
+            return command.run(argv, deadline_seconds)
+        except HungError as error:
+            if error.pid is not None:
+                stuck.remember(name, error.pid)
+            raise
+
+    def statvfs(
+        self, mounts: tuple[str, ...], deadline_seconds: float
+    ) -> dict[str, Statvfs | UnreadableError]:
+        """One killable child a mount: a dead server or FUSE daemon holds only its own."""
+        hanging = {mount: pid for mount in mounts if (pid := stuck.stuck_pid(f"statvfs {mount}"))}
+        tasks = {mount: _Statvfs(mount) for mount in mounts if mount not in hanging}
+        answers: dict[str, Statvfs | UnreadableError] = {
+            mount: UnreadableError(
+                Reason.TIMEOUT, f"{mount}: not tried, process {pid} still hangs on it"
+            )
+            for mount, pid in hanging.items()
+        }
+        for mount, outcome in child.gather(tasks, Statvfs, deadline_seconds).items():
+            if outcome.stuck_pid is not None:
+                stuck.remember(f"statvfs {mount}", outcome.stuck_pid)
+            reason = Reason.TIMEOUT if outcome.hung else Reason.FAILED
+            answers[mount] = outcome.value or UnreadableError(reason, f"{mount}: {outcome.error}")
+        return answers
+
+    def cpuid(self) -> CpuidLeaves:
+        from nodecheck.machine import native
+
+        return _present(native.cpuid(), "this processor has no CPUID")
+
+    def xcr0(self) -> int:
+        from nodecheck.machine import native
+
+        return _present(native.xgetbv(), "XGETBV is not enabled")
+
+    def witness(self) -> dict[str, str]:
+        from nodecheck.machine import native
+
+        return _present(native.witness(), "there is no witness for this processor")
+
+
+class _Statvfs:
+    def __init__(self, mount: str) -> None:
+        self.mount = mount
+
+    def __call__(self) -> Statvfs:
+        seen = os.statvfs(self.mount)
+        return Statvfs(**{name: getattr(seen, name) for name in Statvfs.__struct_fields__})
+
+
+def _present(value: T | None, otherwise: str) -> T:
+    if value is None:
+        raise UnreadableError(Reason.UNSUPPORTED, otherwise)
+    return value
+
+
+class CapturedHost(Host):
+    """A captured tree: a directory with proc/, sys/, cmd/ and the like, or root.tar.gz in it."""
+
+    live = False
+
+    def __init__(self, directory: Path) -> None:
+        archive = directory / "root.tar.gz" if directory.is_dir() else directory
+        if not archive.is_file() and not directory.is_dir():
+            raise UnreadableError(Reason.ABSENT, f"{directory}: no such directory or archive")
+        layers: list[Tree] = [DirectoryTree(directory)] if directory.is_dir() else []
+        if archive.is_file():
+            layers.append(ArchiveTree(archive))
+        super().__init__(layers[0] if len(layers) == 1 else LayeredTree(tuple(layers)))
+
+    def run(self, argv: tuple[str, ...], deadline_seconds: float = 2.0) -> Output:
+        """The captured output: cmd/<command, spaces as _>.txt or .csv, its status in .rc."""
+        stem = "/cmd/" + "_".join(argv)
+        for kind in (".txt", ".csv"):
+            if self.exists(stem + kind):
+                return Output(self._status(stem), self.read(stem + kind))
+        raise UnreadableError(Reason.ABSENT, f"{' '.join(argv)}: not in this capture")
+
+    def _status(self, stem: str) -> int:
+        if not self.exists(stem + ".rc"):
+            return 0
+        text = self.read(stem + ".rc").strip()
+        return int(text) if text.lstrip("-").isdigit() else 0
+
+    def statvfs(
+        self, mounts: tuple[str, ...], deadline_seconds: float
+    ) -> dict[str, Statvfs | UnreadableError]:
+        """statvfs.json: a mount that it does not hold is absent, `{"hang": true}` never answered."""
+        try:
+            captured = self._json("/statvfs.json", dict[str, _CapturedStatvfs])
+        except UnreadableError as error:
+            return dict.fromkeys(mounts, error)
+        return {
+            mount: _captured_statvfs(mount, captured.get(mount), deadline_seconds)
+            for mount in mounts
+        }
+
+    def cpuid(self) -> CpuidLeaves:
+        return self._json("/cpuid.json", CpuidLeaves)
+
+    def xcr0(self) -> int:
+        raise UnreadableError(Reason.ABSENT, "XCR0 is not in a capture")
+
+    def witness(self) -> dict[str, str]:
+        seen = self._json("/witness.json", dict[str, str])
+        return {name: how for name, how in seen.items() if how in ("executed", "sigill", "wrong")}
+
+    def _json(self, path: str, kind: type[T]) -> T:
+        try:
+            return msgspec.json.decode(self.read(path), type=kind)
+        except msgspec.MsgspecError as error:
+            raise UnreadableError(Reason.FAILED, f"{path}: {error}") from error
+
+
+def _captured_statvfs(
+    mount: str, seen: _CapturedStatvfs | None, deadline_seconds: float
+) -> Statvfs | UnreadableError:
+    if seen is None:
+        return UnreadableError(Reason.ABSENT, f"{mount}: not in statvfs.json")
+    if seen.hang:
+        return UnreadableError(Reason.TIMEOUT, f"{mount}: no answer within {deadline_seconds:g} s")
+    values = {name: getattr(seen, name) for name in Statvfs.__struct_fields__}
+    missing = [name for name, value in values.items() if value is None or value < 0]
+    if missing:
+        return UnreadableError(Reason.FAILED, f"{mount}: statvfs.json lacks {', '.join(missing)}")
+    return Statvfs(**values)
+
+
+def open_host(root: Path | None) -> Host:
+    """The live machine, or the captured tree at `root`. Raises UnreadableError."""
+    return LiveHost() if root is None else CapturedHost(root)

@@ -1,0 +1,261 @@
+"""The C kernels; no other module imports the extension.
+
+Times are seconds, sizes bytes, CPUs Linux CPU numbers. Import this module only where it is used:
+it raises NativeUnavailable where the extension was not built or cannot be loaded.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+class NativeUnavailable(Exception):
+    """The C extension cannot be loaded here."""
+
+
+try:
+    from nodecheck._native import ffi, lib
+except ImportError as error:
+    raise NativeUnavailable(f"the C extension cannot be loaded: {error}") from error
+
+Registers = tuple[int, int, int, int]
+
+_HUGE_PAGE_BYTES = 2 << 20
+_MOST_PASSES = 64
+_MOST_SUBLEAVES = 64
+_WITNESS_OUTCOMES = {1: "executed", 2: "sigill", 3: "wrong"}
+
+# A hypervisor may offer a second interface (KVM beside Hyper-V's) 0x100 leaves up.
+_LEAF_BASES = (0, 0x40000000, 0x40000100, 0x80000000)
+_CACHES_INTEL, _FEATURES, _XSAVE, _CACHES_AMD = 4, 7, 0xD, 0x8000001D
+_TOPOLOGY, _TOPOLOGY_V2 = 0xB, 0x1F
+
+
+def cpuid() -> dict[str, Registers] | None:
+    """Every CPUID leaf by "leaf.subleaf" in hex: (eax, ebx, ecx, edx). None off x86-64."""
+    if not lib.nc_cpuid(0, 0, ffi.new("uint32_t[4]")):
+        return None
+    return {
+        f"{leaf:x}.{subleaf:x}": registers
+        for base in _LEAF_BASES
+        for leaf in _leaves(base)
+        for subleaf, registers in _subleaves(leaf)
+    }
+
+
+def _registers(leaf: int, subleaf: int = 0) -> Registers:
+    out = ffi.new("uint32_t[4]")
+    lib.nc_cpuid(leaf, subleaf, out)
+    return out[0], out[1], out[2], out[3]
+
+
+def _leaves(base: int) -> range:
+    """Leaves of one range; a CPU without it answers with some other leaf's values."""
+    highest = _registers(base)[0]
+    return range(base, highest + 1) if base <= highest <= base + 0xFF else range(0)
+
+
+def _subleaves(leaf: int) -> Iterator[tuple[int, Registers]]:
+    """Subleaf 0, and those after it that the leaf declares valid."""
+    first = _registers(leaf)
+    yield 0, first
+    declared: Sequence[int] = range(1, _MOST_SUBLEAVES)
+    if leaf == _FEATURES:
+        declared = declared[: first[0]]
+    elif leaf == _XSAVE:
+        declared = _xsave_components(first)
+    elif leaf not in (_CACHES_INTEL, _CACHES_AMD, _TOPOLOGY, _TOPOLOGY_V2):
+        return
+    for subleaf in declared if _is_valid(leaf, first) else ():
+        registers = _registers(leaf, subleaf)
+        if not _is_valid(leaf, registers):
+            return
+        yield subleaf, registers
+
+
+def _is_valid(leaf: int, registers: Registers) -> bool:
+    """Whether an enumeration goes on: cache type and level type are 0 past its end."""
+    eax, _, ecx, _ = registers
+    if leaf in (_CACHES_INTEL, _CACHES_AMD):
+        return eax & 0x1F != 0
+    if leaf in (_TOPOLOGY, _TOPOLOGY_V2):
+        return ecx >> 8 & 0xFF != 0
+    return True
+
+
+def _xsave_components(first: Registers) -> list[int]:
+    _, _, supervisor_low, supervisor_high = _registers(_XSAVE, 1)
+    user = first[0] | first[3] << 32
+    components = user | supervisor_low | supervisor_high << 32
+    return [1, *(bit for bit in range(2, 63) if components >> bit & 1)]
+
+
+def xgetbv() -> int | None:
+    """XCR0, the register state that the OS saves; None without OSXSAVE and off x86-64."""
+    out = ffi.new("uint64_t *")
+    return int(out[0]) if lib.nc_xgetbv(out) else None
+
+
+def hwcaps() -> tuple[int, int]:
+    """AT_HWCAP and AT_HWCAP2 as the kernel gave them in the auxiliary vector."""
+    out = ffi.new("unsigned long[2]")
+    lib.nc_hwcaps(out)
+    return out[0], out[1]
+
+
+def witness() -> dict[str, str] | None:
+    """Execute instructions in a child, whatever CPUID says: executed, sigill or wrong (value).
+
+    Only "executed" proves anything. A set is left out where the child died before it. None off
+    x86-64.
+    """
+    names = list(_witness_names())
+    if not names:
+        return None
+    out = ffi.new("unsigned char[]", len(names))
+    _check(lib.nc_witness(out, len(names)), "witness")
+    return {
+        name: _WITNESS_OUTCOMES[out[i]]
+        for i, name in enumerate(names)
+        if out[i] in _WITNESS_OUTCOMES
+    }
+
+
+def _witness_names() -> Iterator[str]:
+    index = 0
+    while (name := lib.nc_witness_name(index)) != ffi.NULL:
+        yield _text(name)
+        index += 1
+
+
+def clock_gettime_seconds() -> float:
+    """Median cost of one clock_gettime(CLOCK_MONOTONIC), in seconds; takes a few ms at most."""
+    return float(lib.nc_clock_gettime_seconds())
+
+
+def set_mempolicy_default_errno() -> int:
+    """Errno of set_mempolicy(MPOL_DEFAULT), 0 where allowed; the caller's policy stays."""
+    return int(lib.nc_set_mempolicy_default_errno())
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when the thread that forked it ends."""
+    _check(lib.nc_die_with_parent(), "prctl(PR_SET_PDEATHSIG)")
+
+
+@dataclass(frozen=True)
+class ReadPass:
+    """One pass of all threads over their buffers.
+
+    seconds is the common window, last end - first start; cpu_share the least CPU time / wall time
+    of any thread, below 1 where something else ran on its CPU.
+    """
+
+    seconds: float
+    bytes: int
+    cpu_share: float
+
+
+@dataclass(frozen=True)
+class DramRead:
+    """How all given CPUs together read DRAM. huge_page_bytes counts all buffers; -1 is unknown."""
+
+    kernel: str
+    threads: int
+    buffer_bytes_per_thread: int
+    huge_page_bytes: int
+    passes: tuple[ReadPass, ...]
+
+
+def dram_read(
+    cpus: Sequence[int],
+    bytes_per_thread: int,
+    budget_seconds: float,
+    *,
+    kernel: str | None = None,
+    omit_bytes: int = 0,
+) -> DramRead:
+    """Read one buffer a CPU, each by a thread pinned to it, in passes spread over the budget.
+
+    The budget holds filling the buffers too, but at least 5 passes are made, at most 64.
+    bytes_per_thread is rounded down to 2 MiB. OSError where a thread cannot be pinned, a buffer
+    cannot be had, this CPU cannot run the kernel, or a checksum shows that not all was read:
+    omit_bytes leaves the end of each buffer unread, so that a test sees that happen.
+    """
+    _check_request(cpus, bytes_per_thread, omit_bytes)
+    passes = ffi.new("nc_read_pass[]", _MOST_PASSES)
+    result = ffi.new("nc_dram_result *")
+    c_cpus = ffi.new("int[]", list(cpus))
+    c_kernel = ffi.NULL if kernel is None else ffi.new("char[]", kernel.encode())
+    request = {
+        "kernel": c_kernel,
+        "cpus": c_cpus,
+        "threads": len(cpus),
+        "bytes_per_thread": bytes_per_thread,
+        "omit_bytes": omit_bytes,
+        "budget_seconds": budget_seconds,
+        "max_passes": _MOST_PASSES,
+        "passes": passes,
+    }
+    code = lib.nc_dram_read(ffi.new("nc_dram_request *", request), result)
+    if code:
+        where = f" (CPU {result.failed_cpu})" if result.failed_cpu >= 0 else ""
+        _check(code, f"cannot {_text(result.failed_step)}{where}")
+    return _dram_read(len(cpus), result, passes)
+
+
+def _check_request(cpus: Sequence[int], bytes_per_thread: int, omit_bytes: int) -> None:
+    if not cpus or min(cpus) < 0:
+        raise ValueError("cpus must name at least one CPU, none negative")
+    if bytes_per_thread < _HUGE_PAGE_BYTES:
+        raise ValueError("bytes_per_thread must be at least 2 MiB")
+    if not 0 <= omit_bytes <= _HUGE_PAGE_BYTES:
+        raise ValueError("omit_bytes must lie within 2 MiB")
+
+
+def _dram_read(threads: int, result: Any, passes: Any) -> DramRead:
+    buffer_bytes = int(result.bytes_per_thread)
+    return DramRead(
+        kernel=_text(result.kernel),
+        threads=threads,
+        buffer_bytes_per_thread=buffer_bytes,
+        huge_page_bytes=int(result.huge_page_bytes),
+        passes=tuple(
+            ReadPass(each.seconds, buffer_bytes * threads, each.cpu_share)
+            for each in passes[0 : result.passes]
+        ),
+    )
+
+
+def usable_kernel(wanted: str | None = None) -> str | None:
+    """Name the read kernel that dram_read takes; None where this CPU cannot run it."""
+    name = lib.nc_read_kernel_name(ffi.NULL if wanted is None else wanted.encode())
+    return None if name == ffi.NULL else _text(name)
+
+
+def kernel_bytes_per_iteration(kernel: str) -> int:
+    """Bytes that one iteration of a read kernel's loop reads; 0 for an unknown kernel."""
+    return int(lib.nc_read_kernel_bytes(kernel.encode()))
+
+
+def read_sum(kernel: str, data: bytes) -> int:
+    """Sum modulo 2**64 of the 64-bit words of data, by one read kernel."""
+    aligned = ffi.new_allocator(should_clear_after_alloc=False)("char[]", len(data) + 64)
+    start = aligned + -int(ffi.cast("uintptr_t", aligned)) % 64
+    ffi.memmove(start, data, len(data))
+    out = ffi.new("uint64_t *")
+    if not lib.nc_read_sum(kernel.encode(), start, len(data), out):
+        raise ValueError(f"{kernel} cannot read {len(data)} bytes here")
+    return int(out[0])
+
+
+def _text(c_string: object) -> str:
+    return str(ffi.string(c_string), "ascii")
+
+
+def _check(code: int, what: str) -> None:
+    if code:
+        raise OSError(code, f"{what}: {os.strerror(code)}")

@@ -1,0 +1,282 @@
+"""The PCI devices of a node: from sysfs or, where a tree has none, from what lspci printed."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from nodecheck.machine import lspci
+from nodecheck.machine.reader import Reader
+from nodecheck.machine.tree import UnreadableError
+from nodecheck.model import Struct
+
+SYSFS = "/sys/bus/pci/devices"
+NVIDIA, AMD, INTEL = "10de", "1002", "8086"
+VENDORS = {NVIDIA: "nvidia", AMD: "amd", INTEL: "intel"}
+GRAPHICS_VENDORS = (NVIDIA, AMD, INTEL)
+
+BRIDGE, VGA, CONTROLLER_3D, PROCESSING, CO_PROCESSOR = 0x0604, 0x0300, 0x0302, 0x1200, 0x0B40
+EMULATED_PORTS = ("1b36", "15ad", "80ee")
+"""Vendors of bridges that exist in no hardware: QEMU, VMware, VirtualBox."""
+
+WIDTH_GONE = 63
+"""All ones in the link status register: nothing answers at this address."""
+
+WIDTH_LIMIT = 32
+SPEED_LIMIT_GTS = 256.0
+
+_ADDRESS = re.compile(r"(?:([0-9a-fA-F]{1,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.([0-7]))?")
+_LINK_FILES = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
+
+
+class PciDevice(Struct, frozen=True, kw_only=True):
+    """One PCI function. Ids are four hex digits, `pci_class` is class and subclass (0x0302).
+
+    Speeds are in GT/s and widths in lanes, None where they read Unknown or 0. `gone` says that the
+    configuration space reads all ones, `virtual_function` that it is a share of another device.
+    """
+
+    address: str
+    parent: str | None = None
+    vendor: str | None = None
+    device: str | None = None
+    subsystem: str | None = None
+    pci_class: int | None = None
+    name: str | None = None
+    driver: str | None = None
+    numa_node: int | None = None
+    current_gts: float | None = None
+    current_width: int | None = None
+    maximum_gts: float | None = None
+    maximum_width: int | None = None
+    link_files: bool = False
+    gone: bool = False
+    virtual_function: bool = False
+
+    @property
+    def has_link(self) -> bool:
+        """Whether it has a PCIe link of its own: not so for a device on the root bus."""
+        return self.maximum_width is not None or self.current_width is not None
+
+    @property
+    def emulated_port(self) -> bool:
+        """Whether it is a bridge that a hypervisor made up."""
+        return self.vendor in EMULATED_PORTS and self.pci_class == BRIDGE
+
+
+class Bus(Struct, frozen=True, kw_only=True):
+    """Every device that was read, by address. `source` is sysfs, lspci or None (nothing was there)."""
+
+    devices: dict[str, PciDevice]
+    source: str | None = None
+
+    def accelerators(self) -> tuple[PciDevice, ...]:
+        """The accelerators, by address."""
+        return tuple(d for _, d in sorted(self.devices.items()) if is_accelerator(d))
+
+    def way_to_root(self, address: str) -> tuple[PciDevice, ...]:
+        """The device at `address`, then each bridge above it up to the root."""
+        way: list[PciDevice] = []
+        here: str | None = address
+        while here in self.devices and self.devices[here] not in way:
+            way.append(self.devices[here])
+            here = way[-1].parent
+        return tuple(way)
+
+
+def normal_address(text: str) -> str | None:
+    """`00000000:0B:00.0`, `0000:0b:00` or `0b:00.0` -> `0000:0b:00.0`; None where it is no address."""
+    match = _ADDRESS.fullmatch(text.strip())
+    if match is None:
+        return None
+    domain, bus, slot, function = match.groups()
+    return f"{int(domain or '0', 16):04x}:{bus.lower()}:{slot.lower()}.{function or '0'}"
+
+
+def is_accelerator(device: PciDevice) -> bool:
+    """A 3D controller, processing accelerator or co-processor of any vendor, or a graphics card.
+
+    A VGA function counts where its vendor makes accelerators and, but for NVIDIA, it has a PCIe
+    link: an integrated one and a management controller's have none.
+    """
+    if device.virtual_function or device.pci_class is None:
+        return False
+    if device.pci_class == VGA:
+        return device.vendor == NVIDIA or (device.vendor in GRAPHICS_VENDORS and device.has_link)
+    return device.pci_class in (CONTROLLER_3D, PROCESSING, CO_PROCESSOR)
+
+
+def read(reader: Reader) -> Bus:
+    """The accelerators of a node and what lies above them, all devices where lspci is the source."""
+    names = [
+        name
+        for name in reader.names(SYSFS)
+        if normal_address(name) == name and _real_path(reader, f"{SYSFS}/{name}") is not None
+    ]
+    printed = _printed(reader) if not names or not reader.host.live else {}
+    if not names:
+        return Bus(devices=printed, source="lspci" if printed else None)
+    found = {d.address: d for name in names if (d := _classified(reader, name))}
+    _add_bridges(reader, found)
+    return Bus(devices={a: completed(d, printed.get(a)) for a, d in found.items()}, source="sysfs")
+
+
+def _classified(reader: Reader, address: str) -> PciDevice | None:
+    """The device at `address` if it may be an accelerator; most of a server's devices are not."""
+    pci_class = _hex(reader.text(f"{SYSFS}/{address}/class", None))
+    if pci_class is None or pci_class >> 8 not in (VGA, CONTROLLER_3D, PROCESSING, CO_PROCESSOR):
+        return None
+    return _device(reader, address, pci_class >> 8)
+
+
+def _add_bridges(reader: Reader, found: dict[str, PciDevice]) -> None:
+    for device in [d for d in found.values() if is_accelerator(d)]:
+        above = device.parent
+        while above is not None and above not in found and _real_path(reader, f"{SYSFS}/{above}"):
+            pci_class = _hex(reader.text(f"{SYSFS}/{above}/class", None))
+            found[above] = _device(reader, above, None if pci_class is None else pci_class >> 8)
+            above = found[above].parent
+
+
+def _device(reader: Reader, address: str, pci_class: int | None) -> PciDevice:
+    here = f"{SYSFS}/{address}"
+    texts = {name: reader.text(f"{here}/{name}", None) for name in _LINK_FILES}
+    width = _count(texts["current_link_width"])
+    numa_node = _count(reader.text(f"{here}/numa_node", None))
+    return PciDevice(
+        address=address,
+        parent=_parent(reader, address),
+        vendor=_id(reader.text(f"{here}/vendor", None)),
+        device=_id(reader.text(f"{here}/device", None)),
+        subsystem=_subsystem(reader, here),
+        pci_class=pci_class,
+        driver=_driver(reader, here),
+        numa_node=numa_node,
+        current_gts=speed_gts(texts["current_link_speed"]),
+        current_width=lanes(width),
+        maximum_gts=speed_gts(texts["max_link_speed"]),
+        maximum_width=lanes(_count(texts["max_link_width"])),
+        link_files=any(text is not None for text in texts.values()),
+        gone=width == WIDTH_GONE and not _asleep(reader, here),
+        virtual_function="physfn" in reader.names(here),
+    )
+
+
+def _asleep(reader: Reader, here: str) -> bool:
+    """A card without power (D3cold) reads all ones as a lost one does."""
+    return reader.text(f"{here}/power_state", None) == "D3cold"
+
+
+def _real_path(reader: Reader, path: str) -> str | None:
+    """Where a path leads; a hostile tree may hold links in a circle or with a NUL in them."""
+    try:
+        return reader.host.real_path(path)
+    except (UnreadableError, ValueError):
+        return None
+
+
+def _parent(reader: Reader, address: str) -> str | None:
+    """The bridge above, from the path that the device's link leads to."""
+    parts = (_real_path(reader, f"{SYSFS}/{address}") or "").split("/")
+    above = parts[-2] if len(parts) > 1 else ""
+    return above if normal_address(above) == above else None
+
+
+def _driver(reader: Reader, here: str) -> str | None:
+    """The bound driver's name: from its link, the link's text, or uevent."""
+    name = (_real_path(reader, f"{here}/driver") or "driver").rpartition("/")[2]
+    if name != "driver":
+        return name
+    text = reader.text(f"{here}/driver", None)
+    if text is not None and text.startswith("../"):
+        return text.rpartition("/")[2] or None
+    uevent = re.search(r"^DRIVER=(\S+)$", reader.text(f"{here}/uevent", None) or "", re.MULTILINE)
+    return uevent[1] if uevent else None
+
+
+def _subsystem(reader: Reader, here: str) -> str | None:
+    vendor = _id(reader.text(f"{here}/subsystem_vendor", None))
+    device = _id(reader.text(f"{here}/subsystem_device", None))
+    return f"{vendor}:{device}" if vendor and device else None
+
+
+def _hex(text: str | None) -> int | None:
+    match = re.fullmatch(r"0x([0-9a-fA-F]{1,8})", text or "")
+    return int(match[1], 16) if match else None
+
+
+def _id(text: str | None) -> str | None:
+    number = _hex(text)
+    return f"{number:04x}" if number is not None and number < 0xFFFF else None
+
+
+def _count(text: str | None) -> int | None:
+    return int(text) if text and re.fullmatch(r"\d{1,6}", text) else None
+
+
+def lanes(width: int | None) -> int | None:
+    """A link width that can be; 0, 63 (nothing answers) and nonsense are None."""
+    return width if width is not None and 0 < width <= WIDTH_LIMIT else None
+
+
+def speed_gts(text: str | None) -> float | None:
+    """`16.0 GT/s PCIe`, `8 GT/s` -> GT/s; `Unknown`, 0 and nonsense are None."""
+    match = re.match(r"(\d{1,4}(?:\.\d+)?)\s*GT/s", text or "")
+    value = float(match[1]) if match else 0.0
+    return value if 0 < value <= SPEED_LIMIT_GTS else None
+
+
+def _printed(reader: Reader) -> dict[str, PciDevice]:
+    """What lspci printed: on a live node one call, of a capture every form that it holds."""
+    forms = lspci.COMMANDS[:1] if reader.host.live else lspci.COMMANDS
+    devices: dict[str, PciDevice] = {}
+    behind: dict[str, str] = {}
+    for form in forms:
+        output = reader.command(form, None)
+        for block in lspci.parse(output.text) if output is not None else ():
+            device = _from_block(block)
+            devices[device.address] = completed(devices.get(device.address, device), device)
+            if block.secondary_bus is not None:
+                behind[f"{device.address[:-8]}:{block.secondary_bus}"] = device.address
+    return {a: _below(d, behind.get(a[:-5])) for a, d in devices.items()}
+
+
+def _below(device: PciDevice, bridge: str | None) -> PciDevice:
+    return msgspec.structs.replace(device, parent=bridge) if bridge != device.address else device
+
+
+def _is_open(value: object) -> bool:
+    """Whether another source may fill it in; 0 is a value."""
+    return value is None or value is False
+
+
+def completed(device: PciDevice, other: PciDevice | None) -> PciDevice:
+    """`device` with what only the other source says of it."""
+    if other is None:
+        return device
+    missing = {
+        name: value
+        for name in device.__struct_fields__
+        if _is_open(getattr(device, name)) and (value := getattr(other, name)) is not None
+    }
+    return msgspec.structs.replace(device, **missing)
+
+
+def _from_block(block: lspci.Block) -> PciDevice:
+    return PciDevice(
+        address=normal_address(block.address) or block.address,
+        vendor=block.vendor,
+        device=block.device,
+        subsystem=block.subsystem,
+        pci_class=block.pci_class,
+        name=block.name,
+        driver=block.driver,
+        numa_node=block.numa_node,
+        current_gts=speed_gts(block.current_speed),
+        current_width=lanes(block.current_width),
+        maximum_gts=speed_gts(block.maximum_speed),
+        maximum_width=lanes(block.maximum_width),
+        link_files=block.has_link,
+        gone=block.gone or block.current_width == WIDTH_GONE,
+    )

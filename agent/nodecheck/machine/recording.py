@@ -1,0 +1,156 @@
+"""A live host that keeps what probes ask of it: a capture holds exactly what they look at."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from nodecheck.machine.command import Output
+from nodecheck.machine.host import CpuidLeaves, LiveHost, Statvfs
+from nodecheck.machine.tree import UnreadableError
+from nodecheck.model import Reason
+
+NAMES_LIMIT = 4096
+
+SAMPLED = ("/proc/stat", "/proc/vmstat")
+"""Counters of which a difference is judged."""
+
+_IDENTITIES = (
+    (
+        re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"),
+        "00000000-0000-0000-0000-000000000000",
+    ),
+    (re.compile(r"\b(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}\b"), "00:00:00:00:00:00"),
+    (re.compile(r"(?i)(serial(?:\s*number|_number)?\s*[:>=]\s*)[^\s<][^<\n]*"), r"\1removed"),
+    (re.compile(r"(?i)(<pdi>|board_id>|GPU PDI\s*:\s*|Board ID\s*:\s*)[^<\n]+"), r"\1removed"),
+    (re.compile(r"(?m)^(Asset Tag:).*$"), r"\1 removed"),
+)
+
+
+def anonymous(text: str, host_name: str) -> str:
+    """The text without UUIDs, MAC addresses, serial numbers and the host's name."""
+    for pattern, replacement in _IDENTITIES:
+        text = pattern.sub(replacement, text)
+    if len(host_name) > 2:
+        text = re.sub(rf"(?<![\w.-]){re.escape(host_name)}(?![\w-])", "host", text)
+    return text
+
+
+class RecordingHost(LiveHost):
+    """LiveHost that writes every answer below `directory`, by default without identities."""
+
+    def __init__(self, directory: Path, *, keep_identities: bool = False) -> None:
+        super().__init__()
+        self._directory = directory
+        self._clean: Callable[[str], str] = (
+            str if keep_identities else lambda text: anonymous(text, os.uname().nodename)
+        )
+
+    def read(self, path: str) -> str:
+        """As LiveHost.read. Counters that are read again are kept as `.2`, a second sample."""
+        text = super().read(path)
+        place = self._place(path)
+        if path in SAMPLED and place.exists():
+            place = place.with_name(place.name + ".2")
+        _keep(place, self._clean(_only_container(text) if path.endswith("/environ") else text))
+        return text
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """As LiveHost.names; directories and links are kept."""
+        names = super().names(path)
+        place = self._place(path)
+        place.mkdir(parents=True, exist_ok=True)
+        for name in names[:NAMES_LIMIT]:
+            here = os.path.join(path, name)
+            if os.path.islink(here):
+                self._place(here)
+            elif os.path.isdir(here):
+                (place / name).mkdir(exist_ok=True)
+        return names
+
+    def real_path(self, path: str) -> str:
+        """As LiveHost.real_path; the links on the way are kept."""
+        self._place(path)
+        return super().real_path(path)
+
+    def exists(self, path: str) -> bool:
+        """As Host.exists; that something is there is kept, not what."""
+        found = super().exists(path)
+        if found and not os.path.isdir(path):
+            place = self._place(path)
+            if not place.exists():
+                _keep(place, "")
+        elif found:
+            self._place(path).mkdir(parents=True, exist_ok=True)
+        return found
+
+    def run(self, argv: tuple[str, ...], deadline_seconds: float = 2.0) -> Output:
+        """As LiveHost.run; output and exit status are kept."""
+        output = super().run(argv, deadline_seconds)
+        stem = "_".join(argv).replace("/", "_")
+        _keep(self._directory / "cmd" / f"{stem}.txt", self._clean(output.text))
+        _keep(self._directory / "cmd" / f"{stem}.rc", f"{output.status}\n")
+        return output
+
+    def statvfs(
+        self, mounts: tuple[str, ...], deadline_seconds: float
+    ) -> dict[str, Statvfs | UnreadableError]:
+        """As LiveHost.statvfs; a mount that hung is kept as such."""
+        answers = super().statvfs(mounts, deadline_seconds)
+        kept: dict[str, object] = {}
+        for mount, answer in answers.items():
+            if isinstance(answer, Statvfs):
+                kept[mount] = answer
+            elif answer.reason is Reason.TIMEOUT:
+                kept[mount] = {"hang": True}
+        earlier = self._directory / "statvfs.json"
+        if earlier.exists():
+            kept = {**msgspec.json.decode(earlier.read_bytes()), **kept}
+        self._keep_json("statvfs.json", kept)
+        return answers
+
+    def cpuid(self) -> CpuidLeaves:
+        leaves = super().cpuid()
+        self._keep_json("cpuid.json", leaves)
+        return leaves
+
+    def witness(self) -> dict[str, str]:
+        seen = super().witness()
+        self._keep_json("witness.json", seen)
+        return seen
+
+    def _keep_json(self, name: str, value: object) -> None:
+        text = msgspec.json.format(msgspec.json.encode(value), indent=1).decode()
+        _keep(self._directory / name, text + "\n")
+
+    def _place(self, path: str) -> Path:
+        """Where `path` is kept, its links made anew. /proc/self stays a directory."""
+        done, todo = "", [part for part in reversed(path.split("/")) if part]
+        while todo:
+            here = os.path.normpath(f"{done}/{todo.pop()}")
+            if here == "/proc/self" or not os.path.islink(here):
+                done = here
+                continue
+            target = os.readlink(here)
+            kept = self._directory / here.lstrip("/")
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            if not kept.is_symlink() and not kept.exists() and not target.startswith("/"):
+                kept.symlink_to(target)
+            done = "" if target.startswith("/") else os.path.dirname(here)
+            todo.extend(part for part in reversed(target.split("/")) if part)
+        return self._directory / done.lstrip("/")
+
+
+def _keep(place: Path, text: str) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text, errors="replace")
+
+
+def _only_container(environ: str) -> str:
+    """Of another process's environment only what tells a container."""
+    kept = [variable for variable in environ.split("\0") if variable.startswith("container=")]
+    return "\0".join(kept)

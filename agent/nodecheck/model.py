@@ -1,0 +1,201 @@
+"""The vocabulary of a report: severities, findings with evidence and remedy, gaps, measurements."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+
+class Struct(msgspec.Struct, frozen=True):
+    """Base of everything that a report holds: immutable. Subclasses take named members only."""
+
+
+class Severity(str, Enum):
+    """What the operator must do: nothing (info), look (warning), stop the deployment (critical)."""
+
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+    @property
+    def rank(self) -> int:
+        """0 for info, 1 for warning, 2 for critical."""
+        return list(Severity).index(self)
+
+
+class Status(str, Enum):
+    """The worst severity on a node, or unknown where a required subject was not judged."""
+
+    OK = "ok"
+    WARNING = "warning"
+    CRITICAL = "critical"
+    UNKNOWN = "unknown"
+
+
+class Owner(str, Enum):
+    """Who can act on a finding."""
+
+    USER = "user"
+    OPERATOR = "operator"
+    HYPERVISOR = "hypervisor"
+    HARDWARE = "hardware"
+
+
+class Action(str, Enum):
+    """What a remedy does, for machines to act on."""
+
+    RECONFIGURE_VM = "reconfigure_vm"
+    COLD_RESTART = "cold_restart"
+    REBOOT = "reboot"
+    RELOAD_DRIVER = "reload_driver"
+    RESET_GPU = "reset_gpu"
+    RESEAT = "reseat"
+    REPLACE = "replace"
+    FREE_DISK = "free_disk"
+    RESTART_CONTAINER = "restart_container"
+    RESTART_ENGINE = "restart_engine"
+    CHANGE_SETTING = "change_setting"
+    NONE = "none"
+
+
+class Reason(str, Enum):
+    """Why something is not known."""
+
+    ABSENT = "absent"
+    UNSUPPORTED = "unsupported"
+    DENIED = "denied"
+    TIMEOUT = "timeout"
+    FAILED = "failed"
+
+
+class Gap(Struct, frozen=True, kw_only=True):
+    """A fact that could not be read. `field` names the member, `*` all of the check's facts."""
+
+    check: str
+    field: str
+    reason: Reason
+    detail: str
+
+
+class Evidence(Struct, frozen=True, kw_only=True):
+    """A value that was seen, where it was read, what was expected and where that comes from."""
+
+    value: str
+    source: str
+    expected: str | None = None
+    basis: str | None = None
+
+
+class Remedy(Struct, frozen=True, kw_only=True):
+    """What to change: prose, commands of the detected platform, what it costs."""
+
+    text: str
+    action: Action
+    commands: tuple[str, ...] = ()
+    cost: str | None = None
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """One fault, told once: `id` is `subject.problem` and part of the product's contract.
+
+    `subject` names what is affected (a device, a mount, the CPU). `impact` is a number wherever one
+    can be had. `waived` is the reason that a policy gives for living with it.
+    """
+
+    id: str
+    severity: Severity
+    subject: str
+    summary: str
+    evidence: tuple[Evidence, ...]
+    impact: str
+    remedy: Remedy
+    owner: Owner
+    waived: str | None = None
+
+
+class Load(Struct, frozen=True, kw_only=True):
+    """What else ran while a measurement was taken. Shares are 0 to 1."""
+
+    other_cpus_busy_share: float | None = None
+    steal_share: float | None = None
+    thread_cpu_share_min: float | None = None
+
+
+class Measurement(Struct, frozen=True, kw_only=True):
+    """A rate that was measured, in bytes a second (GB is 10^9 bytes).
+
+    `convention` says which bytes are counted. `flags` holds `contended`, `unsteady`, `bimodal` or
+    `undersized`; a figure with any of them is not used for a critical finding.
+    """
+
+    name: str
+    kernel: str
+    threads: int
+    median_bytes_per_second: float
+    p10_bytes_per_second: float | None = None
+    p90_bytes_per_second: float | None = None
+    max_bytes_per_second: float | None = None
+    passes: int = 0
+    convention: str = ""
+    flags: tuple[str, ...] = ()
+    load: Load | None = None
+
+
+class Viability(str, Enum):
+    """Whether a way to serve a model is worth trying on this node."""
+
+    VIABLE = "viable"
+    MARGINAL = "marginal"
+    NOT_VIABLE = "not_viable"
+    UNKNOWN = "unknown"
+
+
+class Point(Struct, frozen=True, kw_only=True):
+    """One setting on the curve of a strategy, e.g. `-ngl 50`, with its range."""
+
+    setting: str
+    low: float | None
+    high: float
+
+
+class Strategy(Struct, frozen=True, kw_only=True):
+    """One way to serve the workload: what it can reach, what limits it, how that was got.
+
+    `low` is None where only a ceiling is known, both where nothing is. `cpu_seconds_per_gb` is what
+    each GB of weights on the CPU adds to a token, fastest and slowest.
+    """
+
+    strategy: str
+    viability: Viability
+    limit: str
+    basis: str
+    unit: str
+    low: float | None = None
+    high: float | None = None
+    points: tuple[Point, ...] = ()
+    cpu_seconds_per_gb: tuple[float, float] | None = None
+
+
+class Workload(Struct, frozen=True, kw_only=True):
+    """A model to serve. `named_by_user` is false for the policy's reference workload.
+
+    `weights_bytes` are the bytes of all weights, `layers` the transformer blocks,
+    `kv_bytes_per_token` the attention cache that one token takes, `weight_type` the name of the dominant quantisation.
+    """
+
+    name: str
+    weights_bytes: int
+    layers: int
+    weight_type: str
+    kv_bytes_per_token: int
+    named_by_user: bool = False
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """The answer: a status, one sentence, what is fine, and why the rest is not known."""
+
+    status: Status
+    headline: str
+    ruled_out: tuple[str, ...] = ()
+    not_checked: tuple[str, ...] = ()

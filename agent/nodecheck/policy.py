@@ -1,0 +1,250 @@
+"""Thresholds and waivers: each threshold has one home here, a name, a reason and a source.
+
+A policy file (TOML) may set any of them. Reading the file is the caller's; this module is pure.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+import sys
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from nodecheck.model import Struct
+
+GB = 10**9
+GIB = 1 << 30
+MIB = 1 << 20
+
+_UNITS = {"": 1, "B": 1} | {
+    f"{prefix}{kind}": base ** (power + 1)
+    for power, prefix in enumerate("KMGT")
+    for kind, base in (("B", 1000), ("iB", 1024))
+}
+
+
+class PolicyError(ValueError):
+    """A policy that cannot be used; the message is one line."""
+
+
+Bytes = Annotated[int, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Amount = Annotated[float, Meta(ge=0)]
+
+
+class Thresholds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Sizes in bytes (a policy file may write "10GiB"), shares 0 to 1."""
+
+    model_min_bytes: Bytes = 10 * GIB
+    """Less than this holds no useful model. Source: a 7B model at 4 bits with its tokenizer and a
+    partial download."""
+    headroom_info_bytes: Bytes = 100 * GIB
+    """Below this the largest model that fits is worth telling. Source: a 70B model at 8 bits and
+    its conversion."""
+    headroom_copies: Amount = 2
+    """Copies of a model that a disk should hold: a conversion keeps the source beside the result.
+    Source: ollama#6628, no space with 64 GB free."""
+    disk_full_share: Share = 0.99
+    """A file system as full as this fails its writers. Source: as df prints it; the last percent
+    goes within minutes."""
+    disk_low_share: Share = 0.90
+    """Used share from which a disk is low. Source: kubelet evicts at nodefs.available < 10 %."""
+    disk_large_bytes: Bytes = 256 * GIB
+    """A disk with this much available is not low, whatever its percentage. Source: several large
+    models."""
+    image_disk_low_share: Share = 0.85
+    """Used share from which kubelet evicts by the image file system. Source: imagefs.available < 15
+    %."""
+    inodes_warning_share: Share = 0.95
+    """Used share of inodes. Source: kubelet evicts at nodefs.inodesFree < 5 %."""
+    inodes_critical_share: Share = 0.99
+    """Used share of inodes at which files can hardly be made. Source: nodecheck's own judgement."""
+    tmp_full_share: Share = 0.95
+    """Used share of a tmpfs at /tmp from which downloads fail. Source: ollama#7012."""
+    shm_min_bytes: Bytes = 256 * MIB
+    """Smallest /dev/shm for one process that shares tensors. Source: NCCL and PyTorch workers fail
+    at Docker's 64 MiB (vllm#1710)."""
+    btrfs_unallocated_min_bytes: Bytes = GIB
+    """btrfs allocates chunks of 1 GiB: below it, it may report no space. Source: Zygo/bees#292."""
+    btrfs_metadata_share: Share = 0.80
+    """Used share of allocated metadata from which a new chunk is soon needed. Source: nodecheck's
+    own judgement."""
+    thin_pool_warning_share: Share = 0.85
+    """Used share of a thin pool's data or metadata to look at. Source: nodecheck's own
+    judgement."""
+    thin_pool_critical_share: Share = 0.95
+    """Used share of a thin pool from which writes are about to fail. Source: nodecheck's own
+    judgement."""
+    throttled_critical_share: Share = 0.10
+    """Share of CFS periods throttled that shows a quota to bite. Source: 68 % cost 45x in
+    ollama#17916."""
+    throttled_periods_min: Count = 10
+    """Fewest CFS periods on a live node that tell a quota that bites from the start of this
+    program. Source: 1 s of CPU demand at the kernel's period of 0.1 s."""
+    refaults_per_second_min: Amount = 10
+    """File pages read again a second, with major faults, from which memory thrashes. Source: a node
+    with enough memory refaults none; one stray page in the sample is no thrashing."""
+    steal_warning_share: Share = 0.10
+    """Steal between two samples that slows an engine measurably. Source: nodecheck's own
+    judgement."""
+    physical_cores_min: Count = 2
+    """Fewest physical cores that an engine and its tokenizer can share. Source: vLLM
+    documentation."""
+    cores_beside_gpus: Count = 2
+    """CPUs that an engine wants beside one a GPU. Source: vLLM documentation."""
+    clock_gettime_max_seconds: Amount = 1e-6
+    """A clock read through the vDSO takes tens of nanoseconds; above this it is a system call.
+    Source: nodecheck's own judgement."""
+    low_frequency_share: Share = 0.60
+    """Current over maximum frequency under load below which something holds the clocks. Source:
+    koboldcpp#318, 1.40 of 3.6 GHz."""
+    busy_cpu_load: Amount = 0.5
+    """Load per CPU from which frequencies are those under load. Source: nodecheck's own
+    judgement."""
+    odd_packages: Count = 8
+    """As many packages of one core each are a hypervisor's default topology, not sockets. Source:
+    nodecheck's own judgement."""
+    memory_limit_share: Share = 0.95
+    """A cgroup limit below this share of MemTotal is a limit. Source: nodecheck's own judgement."""
+    swap_used_share: Share = 0.25
+    """Used share of swap that shows memory to be short. Source: nodecheck's own judgement."""
+    hugepages_idle_share: Share = 0.25
+    """Share of MemTotal in free huge pages that MemAvailable does not count. Source:
+    sglang#34972."""
+    full_stall_share: Share = 0.10
+    """PSI memory full avg10 that shows sustained thrashing. Source: nodecheck's own judgement."""
+    correctable_errors_warning: Count = 10
+    """Corrected memory errors that tell a failing DIMM from a stray bit. Source: nodecheck's own
+    judgement."""
+    bandwidth_gain_min: Amount = 0.10
+    """Gain of the last thread step below which memory is saturated. Source: nodecheck's own
+    judgement."""
+    floor_known_fraction: Share = 0.5
+    """Part of the floor below which low bandwidth is critical. Source: nodecheck's own
+    judgement."""
+    busy_gpu_share: Share = 0.50
+    """Utilisation from which a GPU is busy. Source: nodecheck's own judgement."""
+    loaded_gpu_share: Share = 0.90
+    """Utilisation from which clocks must be near their maximum. Source: nodecheck's own
+    judgement."""
+    low_sm_clock_share: Share = 0.75
+    """SM clock over its maximum below which a loaded GPU runs low. Source: nodecheck's own
+    judgement."""
+    power_limit_info_share: Share = 0.90
+    """Power limit over its default that counts as lowered. Source: nodecheck's own judgement."""
+    power_limit_warning_share: Share = 0.75
+    """Power limit over its default that is a warning while the cap is active. Source: nodecheck's
+    own judgement."""
+    stuck_performance_state: Count = 5
+    """A busy GPU in this P-state or a slower one is stuck. Source: P2 is normal for CUDA on
+    GeForce, P8 is idle."""
+    loaded_performance_state: Count = 4
+    """Slowest P-state in which the link speed is that under load. Source: nodecheck's own
+    judgement."""
+    guest_width_min: Count = 8
+    """Lanes that cloud guests get by design on T4, A10G, L4 and L40S. Source: DCGM minimum
+    widths."""
+    port_width_info_min: Count = 4
+    """Lanes of a port from which a narrow slot is wiring and not worth a warning. Source: x4 and
+    x16 decode alike on one card (exllama#164)."""
+    usable_tokens_per_second: Amount = 5.0
+    """Decode rate that a reader does not wait for: about 250 words a minute. Source: nodecheck's
+    own judgement."""
+    vram_overhead_bytes: Bytes = GIB
+    """VRAM that an engine takes beside weights and cache. Source: llama.cpp leaves 1 GiB a
+    device."""
+    context_tokens: Count = 8192
+    """Context whose cache must fit beside the weights. Source: nodecheck's own judgement."""
+    host_pool_tokens: Count = 10_000
+    """Tokens whose return from a host cache pool is timed. Source: nodecheck's own judgement."""
+    host_pool_reserve_bytes: Bytes = 10 * GIB
+    """RAM that SGLang leaves free beside its host pool (hicache). Source: nodecheck's own
+    judgement."""
+    host_pool_min_bytes_per_second: Amount = 1e9
+    """Above this, fetching a prefix from RAM beats computing it again: 10k tokens of an 8B model
+    take 1.5 s at 1 GB/s against 1.8 s of prefill. Source: nodecheck's own judgement."""
+    gpu_memory_idle_bytes: Annotated[int, Meta(ge=0, description="GPU memory in use above this is another program's. Source: a CUDA context holds 200 to 600 MB, a desktop some hundred")] = GIB
+    busy_node_share: Share = 0.50
+    """Busy share of all CPUs from which the node is serving and kernels are left out. Source:
+    nodecheck's own judgement."""
+
+
+class ReferenceWorkload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The model that strategies are judged for where the user names none."""
+
+    name: str = "27B dense, 4-bit"
+    weights_bytes: Annotated[int, Meta(gt=0)] = round(16.3 * GIB)
+    """Bytes of all weights. Source: a 27B model at Q4_K_XL."""
+    layers: Annotated[int, Meta(gt=0)] = 64
+    """Transformer blocks."""
+    weight_type: Literal["q4_0", "q4_k", "q8_0", "f16"] = "q4_k"
+    kv_bytes_per_token: Bytes = 65536
+    """Attention cache of a token. Source: 16 attention layers x 4 heads x 2 x 256 x 2 bytes."""
+
+
+class Waiver(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A finding to live with: on one subject or on any, until a date (YYYY-MM-DD) or for good."""
+
+    id: str
+    reason: Annotated[str, Meta(min_length=1)]
+    subject: str | None = None
+    expires: datetime.date | None = None
+
+
+class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a node is held against. Without a `required` subject the verdict is unknown."""
+
+    name: str = "default"
+    required: tuple[str, ...] = ("cpu", "memory", "disk")
+    thresholds: Thresholds = Thresholds()
+    reference_workload: ReferenceWorkload = ReferenceWorkload()
+    waivers: tuple[Waiver, ...] = ()
+
+
+def parse_size(text: str) -> int:
+    """Bytes of "10GiB", "500 MB" or "1024"; KB is 1000, KiB 1024. Raises PolicyError."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?i?B?)\s*", text)
+    if not match or match[2] not in _UNITS:
+        raise PolicyError(f"{text!r} is no size; write it as 10GiB, 500MB or a number of bytes")
+    return round(float(match[1]) * _UNITS[match[2]])
+
+
+def parse_policy(toml: str, name: str) -> Policy:
+    """The policy of a TOML text; `name`, its file, is for messages. Raises PolicyError."""
+    try:
+        content = _load_toml(toml)
+        content.setdefault("name", name)
+        return msgspec.convert(_sizes_in_bytes(content), Policy)
+    except msgspec.ValidationError as error:
+        raise PolicyError(f"{name}: {error}") from error
+    except PolicyError as error:
+        raise PolicyError(f"{name}: {error}") from error
+
+
+def _load_toml(text: str) -> dict[str, object]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise PolicyError(f"not TOML: {error}") from error
+
+
+def _sizes_in_bytes(content: object) -> object:
+    """A copy in which every `*_bytes` member that is text has become a number."""
+    if isinstance(content, list):
+        return [_sizes_in_bytes(item) for item in content]
+    if not isinstance(content, dict):
+        return content
+    return {
+        key: parse_size(value)
+        if key.endswith("_bytes") and isinstance(value, str)
+        else _sizes_in_bytes(value)
+        for key, value in content.items()
+    }

@@ -1,0 +1,77 @@
+"""Lines of styled text, wrapped to a width: what the terminal report is set in."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from itertools import zip_longest
+
+Line = tuple["Span", ...]
+
+
+@dataclass(frozen=True)
+class Span:
+    """Text in one style (a rich style string, empty for plain)."""
+
+    text: str
+    style: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its heading and how wide it may become."""
+
+    heading: str
+    width: int
+
+
+def plain(lines: list[Line]) -> str:
+    """The lines without styles."""
+    return "".join("".join(span.text for span in line).rstrip() + "\n" for line in lines)
+
+
+def hanging(
+    label: str, text: str, indent: int, width: int, label_style: str = "", style: str = ""
+) -> list[Line]:
+    """A label, and beside it the text wrapped with every line at `indent`."""
+    wrapped = wrap(text, width - indent) or [""]
+    first = (Span(label.ljust(indent), label_style), Span(wrapped[0], style))
+    return [first, *((Span(" " * indent), Span(line, style)) for line in wrapped[1:])]
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Lines of at most `width`, broken at blanks; a word that is longer stays whole."""
+    return textwrap.wrap(text, max(20, width), break_long_words=False, break_on_hyphens=False)
+
+
+def command(text: str, indent: int) -> Line:
+    """A command to copy: never wrapped."""
+    return (Span(" " * indent), Span(text, "bold"))
+
+
+def joined(
+    label: str, items: tuple[str, ...], indent: int, width: int, style: str = ""
+) -> list[Line]:
+    """Items three blanks apart, none broken where it fits on a line of its own."""
+    lines: list[str] = []
+    for item in items:
+        if lines and len(lines[-1]) + 3 + len(item) <= width - indent:
+            lines[-1] += "   " + item
+        else:
+            lines.extend(wrap(item, width - indent))
+    head = (Span(label.ljust(indent), "bold"), Span(lines[0] if lines else "", style))
+    return [head, *((Span(" " * indent), Span(line, style)) for line in lines[1:])]
+
+
+def table(
+    columns: tuple[Column, ...], rows: list[tuple[str, ...]], styles: dict[str, str]
+) -> list[Line]:
+    """Rows of cells, each wrapped in its column; `styles` maps a cell's text to its style."""
+    lines: list[Line] = [tuple(Span(" " + c.heading.ljust(c.width), "dim") for c in columns)]
+    for row in rows:
+        cells = [textwrap.wrap(text, c.width) or [""] for text, c in zip(row, columns, strict=True)]
+        looks = [styles.get(text, "") for text in row]
+        for texts in zip_longest(*cells, fillvalue=""):
+            line = zip(texts, columns, looks, strict=True)
+            lines.append(tuple(Span(" " + text.ljust(c.width), look) for text, c, look in line))
+    return lines

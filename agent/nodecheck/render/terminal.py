@@ -1,0 +1,226 @@
+"""The report at a terminal: the answer, its reasons, what the node can do, what is not known."""
+
+from __future__ import annotations
+
+from nodecheck.judge.verdict import between, figure, span
+from nodecheck.model import Evidence, Finding, Severity, Status, Strategy, Viability
+from nodecheck.render.layout import Column, Line, Span, command, hanging, joined, plain, table
+from nodecheck.report import Report
+from nodecheck.units import GIB, count, gb, gib
+
+STATUS_STYLES = {
+    Status.OK: "bold green",
+    Status.WARNING: "bold yellow",
+    Status.CRITICAL: "bold red",
+    Status.UNKNOWN: "bold magenta",
+}
+MARKS = {Severity.CRITICAL: ("x", "bold red"), Severity.WARNING: ("!", "bold yellow")}
+VERDICTS = {
+    Viability.VIABLE: "viable",
+    Viability.MARGINAL: "marginal",
+    Viability.NOT_VIABLE: "not viable",
+    Viability.UNKNOWN: "unknown",
+}
+VERDICT_STYLES = {
+    "viable": "green",
+    "marginal": "yellow",
+    "not viable": "red",
+    "unknown": "magenta",
+}
+
+EVIDENCE_SHOWN = 4
+INDENT = 11
+WIDTH_MIN, WIDTH_WIDE, WIDTH_MAX = 60, 100, 140
+
+
+def render(report: Report, width: int) -> list[Line]:
+    """The report's lines, none longer than `width` save commands."""
+    width = max(WIDTH_MIN, min(width, WIDTH_MAX))
+    status = report.verdict.status
+    lines = [*_title(report, width), ()]
+    lines += hanging(
+        status.value.upper(), report.verdict.headline, INDENT, width, STATUS_STYLES[status], "bold"
+    )
+    if status is Status.OK:
+        return lines + _short(report, width)
+    return lines + _reasons(report, width) + _strategies(report, width) + _rest(report, width)
+
+
+def render_plain(report: Report, width: int) -> str:
+    """The report without styles."""
+    return plain(render(report, width))
+
+
+def _title(report: Report, width: int) -> list[Line]:
+    took = f"{report.elapsed_seconds:.1f} s" if report.elapsed_seconds is not None else ""
+    parts = [f"nodecheck {report.nodecheck_version}", *_node(report), took]
+    return joined(parts[0], tuple(filter(None, parts[1:])), len(parts[0]) + 3, width)
+
+
+def _node(report: Report) -> list[str]:
+    """Name, guest, CPUs, RAM, GPUs: what was read, no more."""
+    cpu, memory = report.facts.cpu, report.facts.memory
+    name = report.host.name if report.host.name not in (None, "(none)", "localhost") else None
+    cpus = (
+        f"{cpu.logical_cpus} {'vCPU' if report.facts.virt.guest else 'CPUs'}"
+        if cpu.logical_cpus
+        else None
+    )
+    ram = f"{gb(memory.total_bytes)} RAM" if memory.total_bytes else None
+    return [part for part in (name, _guest(report), cpus, ram, *_gpus(report)) if part]
+
+
+def _guest(report: Report) -> str | None:
+    virt = report.facts.virt
+    if not virt.guest:
+        return "bare metal" if virt.guest is False and report.host.source == "live" else None
+    kind = (
+        (virt.hypervisor or "").upper()
+        if virt.hypervisor in ("kvm", "qemu")
+        else (virt.hypervisor or "")
+    )
+    machine = f" ({virt.machine_type})" if virt.machine_type else ""
+    return f"{kind} guest{machine}".strip()
+
+
+def _gpus(report: Report) -> list[str]:
+    kinds: dict[str, int] = {}
+    for gpu in report.facts.gpus:
+        size = f" {round(gpu.memory_bytes / GIB):.0f} GiB" if gpu.memory_bytes else ""
+        label = (gpu.name or gpu.vendor or "GPU") + size
+        kinds[label] = kinds.get(label, 0) + 1
+    return [f"{number}x {label}" for label, number in kinds.items()]
+
+
+def _reasons(report: Report, width: int) -> list[Line]:
+    faults = [f for f in report.findings if f.severity is not Severity.INFO]
+    if not faults:
+        return _noted(report, width)
+    lines: list[Line] = [(), (Span("WHY", "bold"),)]
+    for finding in faults:
+        lines += _finding(finding, width)
+    return lines + _noted(report, width)
+
+
+def _finding(finding: Finding, width: int) -> list[Line]:
+    mark, style = MARKS[finding.severity]
+    lines = hanging(f" {mark} {finding.id}   ", finding.summary, len(finding.id) + 6, width, style)
+    if len(finding.id) > 30:
+        lines = [(Span(f" {mark} {finding.id}", style),), *hanging("", finding.summary, 5, width)]
+    shown = finding.evidence[:EVIDENCE_SHOWN]
+    for number, evidence in enumerate(shown):
+        lines += hanging("" if number else "     proof", _evidence(evidence), 14, width)
+    if len(finding.evidence) > len(shown):
+        lines += hanging("", f"and {len(finding.evidence) - len(shown)} more", 14, width)
+    lines += hanging("     costs", finding.impact, 14, width)
+    lines += hanging("     fix", finding.remedy.text, 14, width)
+    lines += [command(text, 14) for text in finding.remedy.commands]
+    if finding.remedy.cost:
+        lines += hanging("     price", finding.remedy.cost, 14, width)
+    return lines
+
+
+def _evidence(evidence: Evidence) -> str:
+    expected = f"; expected {evidence.expected}" if evidence.expected else ""
+    return f"{evidence.value} ({evidence.source}{expected})"
+
+
+def _noted(report: Report, width: int) -> list[Line]:
+    notes = tuple(
+        f.summary + (f" [waived: {f.waived}]" if f.waived else "")
+        for f in report.findings
+        if f.severity is Severity.INFO
+    )
+    return [(), *joined("NOTED", notes, 14, width)] if notes else []
+
+
+def _workload(report: Report) -> str:
+    if report.workload is not None:
+        work = report.workload
+        return f"{work.name}, {gib(work.weights_bytes)}, {count(work.layers, 'layer')}"
+    return "reference model: 27B dense at 4 bits, 16.3 GiB; yours: --weights SIZE --layers N"
+
+
+def _strategies(report: Report, width: int) -> list[Line]:
+    if not report.strategies:
+        return []
+    title = joined("WHAT THIS NODE CAN DO", (_workload(report),), 24, width)
+    rows = [_row(strategy) for strategy in report.strategies]
+    return [(), *title, *(_wide(rows, width) if width >= WIDTH_WIDE else _narrow(rows, width))]
+
+
+COLUMNS = (
+    Column("strategy", 15),
+    Column("tok/s", 16),
+    Column("limited by", 27),
+    Column("verdict", 10),
+)
+
+
+def _wide(rows: list[tuple[str, ...]], width: int) -> list[Line]:
+    basis = Column("basis", width - sum(c.width + 1 for c in COLUMNS) - 1)
+    return table((*COLUMNS, basis), rows, VERDICT_STYLES)
+
+
+def _narrow(rows: list[tuple[str, ...]], width: int) -> list[Line]:
+    """Without room for a fifth column the basis stands below its row."""
+    lines = table(COLUMNS, [], VERDICT_STYLES)
+    for row in rows:
+        lines += table(COLUMNS, [row[:4]], VERDICT_STYLES)[1:]
+        lines += hanging("", row[4], COLUMNS[0].width + 2, width, style="dim")
+    return lines
+
+
+def _row(strategy: Strategy) -> tuple[str, ...]:
+    reach = _reach(strategy)
+    if strategy.points:
+        reach = "  ".join(f"{p.setting}: {_point(p.low, p.high)}" for p in strategy.points)
+    return (strategy.strategy, reach, strategy.limit, VERDICTS[strategy.viability], strategy.basis)
+
+
+def _point(low: float | None, high: float) -> str:
+    return f"<= {figure(high)}" if low is None else between(low, high)
+
+
+def _reach(strategy: Strategy) -> str:
+    if strategy.high is None:
+        return "-"
+    return span(strategy) if strategy.unit == "tok/s" else f"{span(strategy)} {strategy.unit}"
+
+
+def _rest(report: Report, width: int) -> list[Line]:
+    verdict = report.verdict
+    lines: list[Line] = [()]
+    if verdict.ruled_out:
+        lines += joined("RULED OUT", verdict.ruled_out, 14, width)
+    if verdict.not_checked:
+        lines += joined("NOT CHECKED", verdict.not_checked, 14, width)
+    faults = [f for f in report.findings if f.severity is not Severity.INFO]
+    if faults:
+        first = f"nodecheck explain {faults[0].id}"
+        lines += [
+            (),
+            *hanging(
+                first,
+                "the whole story, and what to check after the change",
+                len(first) + 3,
+                width,
+                "bold",
+            ),
+        ]
+    return lines
+
+
+def _short(report: Report, width: int) -> list[Line]:
+    """A healthy node in ten lines."""
+    reach = tuple(
+        f"{s.strategy} {_reach(s)} ({VERDICTS[s.viability]})"
+        for s in report.strategies
+        if s.high is not None
+    )
+    lines: list[Line] = [()]
+    if reach:
+        lines += joined("CAN DO", reach, 14, width)
+        lines += hanging("", _workload(report), 14, width, style="dim")
+    lines += _noted(report, width)[1:]
+    return lines + _rest(report, width)[1:]

@@ -1,0 +1,17 @@
+"""Fixtures that every test may use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nodecheck.machine.host import CapturedHost
+from tests.trees import Tree, plant
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Callable[[Tree], CapturedHost]:
+    """Plant a tree and open it: `host = node({"proc/cpuinfo": ...})`."""
+    return lambda tree: plant(tree, tmp_path / "node")

@@ -1,0 +1,133 @@
+"""Attribution: what holds each way to serve, and what has nothing to do with it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from nodecheck.judge.ceilings import engine_level, pcie_bytes_per_second
+from nodecheck.judge.strategies import strategies
+from nodecheck.model import Strategy, Viability, Workload
+from nodecheck.policy import GIB
+from tests.nodes import AVX2, SSE2, dram, three_l40
+
+
+def by_name(seen: object) -> dict[str, Strategy]:
+    return {s.strategy: s for s in strategies(seen)}  # type: ignore[arg-type]
+
+
+def test_gpu_decode_is_held_by_vram_and_its_range_holds_the_measured_rate() -> None:
+    alone = by_name(three_l40())["gpu-resident"]
+    assert alone.limit.startswith("VRAM bandwidth")
+    assert alone.low is not None and alone.high is not None
+    assert alone.low < 38.0 < alone.high
+    assert alone.viability is Viability.VIABLE
+
+
+def test_the_instruction_set_does_not_move_gpu_decode() -> None:
+    assert by_name(three_l40(SSE2))["gpu-resident"] == by_name(three_l40(AVX2))["gpu-resident"]
+
+
+def test_masked_cpu_decode_is_held_by_instructions_more_than_by_memory() -> None:
+    masked = by_name(three_l40(SSE2))["cpu-only"]
+    assert masked.limit.startswith("CPU instruction set (SSE2)")
+    assert masked.viability is Viability.NOT_VIABLE
+    from_memory_alone = 11.7e9 / (16.3 * GIB)
+    assert masked.high is not None and masked.high < from_memory_alone
+    unmasked = by_name(three_l40(AVX2))["cpu-only"]
+    assert unmasked.limit.startswith("DRAM")
+
+
+def test_the_host_kv_pool_needs_no_simd() -> None:
+    masked, unmasked = (by_name(three_l40(flags))["host-kv-pool"] for flags in (SSE2, AVX2))
+    assert masked == unmasked
+    assert masked.viability is Viability.VIABLE
+    assert masked.low == pytest.approx(10_000 * 65_536 / 11.7e9)
+
+
+def test_tensor_parallel_is_only_a_ceiling_while_the_link_is_not_measured() -> None:
+    together = by_name(three_l40())["tensor-parallel"]
+    assert together.low is None
+    assert together.viability is Viability.UNKNOWN
+    assert "not measured" in together.limit
+
+
+def test_offload_counts_the_output_layer_as_llama_cpp_does() -> None:
+    curve = by_name(three_l40())["partial-offload"].points
+    assert [p.setting for p in curve] == ["ngl 64", "ngl 50"]
+    assert all(p.low is not None for p in curve)
+    assert curve[0].high > curve[1].high
+
+
+def test_without_a_measurement_memory_bounds_nothing() -> None:
+    ways = by_name(three_l40(AVX2, read=None))
+    assert ways["cpu-only"].low is None
+    assert ways["cpu-only"].viability is Viability.UNKNOWN
+    assert "not measured" in ways["cpu-only"].limit
+    hopeless = by_name(three_l40(SSE2, read=None))["cpu-only"]
+    assert hopeless.viability is Viability.NOT_VIABLE
+
+
+def test_q8_beats_q4_where_ssse3_is_missing() -> None:
+    def speed(kind: str, size_gib: float) -> float:
+        work = Workload(
+            name=kind, weights_bytes=int(size_gib * GIB), layers=64, weight_type=kind,
+            kv_bytes_per_token=0, named_by_user=True,
+        )  # fmt: skip
+        high = by_name(msgspec.structs.replace(three_l40(SSE2, read=100.0), workload=work))[
+            "cpu-only"
+        ].high
+        assert high is not None
+        return high
+
+    assert speed("q8_0", 16.3 * 1.8) > 2 * speed("q4_0", 16.3)
+
+
+def test_a_model_that_fits_no_card_is_split_or_refused() -> None:
+    def resident(size_gib: float) -> Strategy:
+        work = Workload(
+            name="m", weights_bytes=int(size_gib * GIB), layers=80, weight_type="q4_k",
+            kv_bytes_per_token=0, named_by_user=True,
+        )  # fmt: skip
+        return by_name(msgspec.structs.replace(three_l40(), workload=work))["gpu-resident"]
+
+    assert "split over 3 cards" in resident(100).basis
+    assert resident(200).viability is Viability.NOT_VIABLE
+    assert resident(200).limit == "VRAM size"
+
+
+def test_cpu_only_needs_the_ram() -> None:
+    work = Workload(
+        name="m", weights_bytes=200 * GIB, layers=80, weight_type="q4_k",
+        kv_bytes_per_token=0, named_by_user=True,
+    )  # fmt: skip
+    alone = by_name(msgspec.structs.replace(three_l40(AVX2), workload=work))["cpu-only"]
+    assert alone.viability is Viability.NOT_VIABLE
+    assert alone.limit.startswith("RAM")
+
+
+def test_a_contended_figure_is_not_the_best_one() -> None:
+    seen = msgspec.structs.replace(
+        three_l40(AVX2), measurements=(dram(40.0, 8, "contended"), dram(12.0, 1))
+    )
+    assert "12 GB/s" in by_name(seen)["cpu-only"].basis
+
+
+@pytest.mark.parametrize(
+    ("flags", "level"),
+    [
+        (SSE2, "SSE2"),
+        ((*SSE2, "ssse3"), "SSSE3/SSE4"),
+        ((*SSE2, "ssse3", "avx"), "AVX"),
+        ((*SSE2, "ssse3", "avx", "avx2"), "AVX"),
+        (AVX2, "AVX2"),
+        ((), None),
+    ],
+)
+def test_engine_levels(flags: tuple[str, ...], level: str | None) -> None:
+    assert engine_level(flags) == level
+
+
+def test_pcie_rates_are_those_after_encoding() -> None:
+    assert pcie_bytes_per_second(4, 16) == pytest.approx(31.5e9, rel=0.001)
+    assert pcie_bytes_per_second(9, 16) is None

@@ -1,0 +1,136 @@
+"""Status, headline, what is fine, what is not known."""
+
+from __future__ import annotations
+
+import msgspec
+
+from nodecheck.checks.seen import Facts, Seen
+from nodecheck.diagnose import diagnose
+from nodecheck.judge.ruled_out import ruled_out
+from nodecheck.judge.strategies import strategies
+from nodecheck.judge.verdict import between, figure, unjudged, verdict
+from nodecheck.model import (
+    Action,
+    Evidence,
+    Finding,
+    Gap,
+    Owner,
+    Reason,
+    Remedy,
+    Severity,
+    Status,
+)
+from nodecheck.policy import Policy
+from nodecheck.report import HostInfo, Report
+from tests.nodes import AVX2, SSE2, three_l40
+
+
+def report(
+    seen: Seen,
+    *findings: Finding,
+    source: str = "live",
+    holds: tuple[str, ...] = ("cpu", "memory", "disk"),
+    gaps: tuple[Gap, ...] = (),
+) -> Report:
+    return Report(
+        nodecheck_version="0",
+        time="2026-01-01T00:00:00+00:00",
+        host=HostInfo(source=source, holds=holds),
+        facts=seen.facts,
+        measurements=seen.measurements,
+        strategies=strategies(seen),
+        findings=findings,
+        gaps=gaps,
+    )
+
+
+def finding(id_: str, severity: Severity, summary: str = "Something is wrong") -> Finding:
+    return Finding(
+        id=id_,
+        severity=severity,
+        subject="x",
+        summary=summary,
+        evidence=(Evidence(value="1", source="/proc/x"),),
+        impact="-",
+        remedy=Remedy(text="-", action=Action.NONE),
+        owner=Owner.USER,
+    )
+
+
+MASKED = finding("cpu.hypervisor_masked", Severity.CRITICAL, "The hypervisor hides AVX2 and FMA")
+
+
+def test_the_headline_gives_the_consequence_and_its_limits() -> None:
+    said = verdict(report(three_l40(), MASKED), Policy())
+    assert said.status is Status.CRITICAL
+    assert "Weights on the CPU decode at 0.2-0.5 tok/s" in said.headline
+    assert "Serving from the GPUs alone is not affected" in said.headline
+
+
+def test_a_fault_of_the_disk_says_nothing_about_the_cpu() -> None:
+    low = finding("disk.low", Severity.WARNING, "57 GiB free of 950 GiB")
+    said = verdict(report(three_l40(AVX2), low), Policy())
+    assert said.status is Status.WARNING
+    assert "CPU" not in said.headline
+
+
+def test_info_never_changes_the_status() -> None:
+    assert (
+        verdict(report(three_l40(AVX2), finding("virt.guest", Severity.INFO)), Policy()).status
+        is Status.OK
+    )
+
+
+def test_a_required_subject_that_was_not_judged_makes_it_unknown() -> None:
+    blind = Seen(facts=Facts(), policy=Policy())
+    assert verdict(report(blind), Policy()).status is Status.UNKNOWN
+    assert unjudged(report(blind), Policy()) == ("cpu", "memory", "disk")
+
+
+def test_something_worse_outranks_unknown() -> None:
+    blind = Seen(facts=Facts(), policy=Policy())
+    assert verdict(report(blind, MASKED), Policy()).status is Status.CRITICAL
+
+
+def test_a_capture_is_held_to_what_it_holds() -> None:
+    blind = Seen(facts=Facts(), policy=Policy())
+    partial = report(blind, source="captured", holds=())
+    assert verdict(partial, Policy()).status is Status.OK
+    assert "capture" in verdict(partial, Policy()).headline
+
+
+def test_a_live_node_with_a_granted_gpu_must_judge_it() -> None:
+    seen = three_l40(AVX2)
+    hung = Gap(check="gpu", field="*", reason=Reason.TIMEOUT, detail="no answer within 5 s")
+    said = verdict(report(seen, gaps=(hung,), holds=("cpu", "memory", "disk", "gpu")), Policy())
+    assert said.status is Status.UNKNOWN
+    assert any("no answer within 5 s" in line for line in said.not_checked)
+
+
+def test_absent_data_rules_nothing_out() -> None:
+    assert ruled_out(report(Seen(facts=Facts(), policy=Policy()))) == ()
+
+
+def test_what_was_read_and_is_fine_is_ruled_out() -> None:
+    fine = ruled_out(report(three_l40(SSE2), MASKED))
+    assert "PCIe: 3x Gen4 x16" in fine
+    assert "RAM: 135 GB available" in fine
+    assert not any(line.startswith("CPU") for line in fine)
+
+
+def test_a_subject_with_a_fault_is_not_ruled_out() -> None:
+    narrow = finding("pcie.width_below_max", Severity.WARNING)
+    assert not any("PCIe" in line for line in ruled_out(report(three_l40(), narrow)))
+
+
+def test_the_same_facts_always_give_the_same_report() -> None:
+    seen = report(three_l40())
+    once, again = diagnose(seen, Policy()), diagnose(seen, Policy())
+    assert msgspec.json.encode(once) == msgspec.json.encode(again)
+    assert diagnose(once, Policy()) == once
+
+
+def test_figures_have_the_digits_that_matter() -> None:
+    assert [figure(x) for x in (0.056, 0.53, 9.7, 38.2)] == ["0.06", "0.5", "9.7", "38"]
+    assert between(0.056, 0.112) == "0.06-0.11"
+    assert between(7.01, 7.02) == "7.0"

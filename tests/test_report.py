@@ -1,0 +1,54 @@
+"""Reports on disk: round trip, schema, other versions, garbage."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodecheck.diagnose import diagnose
+from nodecheck.policy import Policy
+from nodecheck.report import ReportError, from_json, json_schema, to_json
+from tests.judge.test_verdict import MASKED, report
+from tests.nodes import three_l40
+
+SCHEMA = Path(__file__).parents[1] / "docs" / "report.schema.json"
+
+
+def test_a_report_reads_back_as_it_was() -> None:
+    made = diagnose(report(three_l40(), MASKED), Policy())
+    assert from_json(to_json(made), "saved") == made
+
+
+def test_the_published_schema_is_the_one_in_force() -> None:
+    assert json.loads(SCHEMA.read_text()) == json_schema(), "run: make schema"
+
+
+def test_a_report_is_valid_against_the_published_schema() -> None:
+    made = json.loads(to_json(diagnose(report(three_l40(), MASKED), Policy())))
+    jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(made)
+
+
+def test_another_schema_version_is_refused_by_name() -> None:
+    with pytest.raises(ReportError, match=r"^old\.json: report schema 99, this nodecheck reads 1"):
+        from_json(b'{"schema_version": 99}', "old.json")
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"{}", b"[]", b"\xff\xfe", b"null", b'{"schema_version": 1}', b"[" * 5000]
+)
+def test_what_is_no_report_is_one_line(text: bytes) -> None:
+    with pytest.raises(ReportError) as caught:
+        from_json(text, "x.json")
+    assert str(caught.value).startswith("x.json: ")
+    assert "\n" not in str(caught.value)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_report_or_one_line(text: bytes) -> None:
+    with pytest.raises(ReportError):
+        from_json(text, "x.json")
