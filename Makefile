@@ -1,6 +1,6 @@
 # Two commands set everything up: `make run` and `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format dist bench lab soak sanitize clean prerequisites
+.PHONY: help run test lint format schema dist bench lab soak sanitize clean prerequisites
 
 PYTHON ?= python3
 VENV := .venv
@@ -35,11 +35,16 @@ format: $(DEV_TOOLS) ## rewrite Python and C in the one style
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $(C_SOURCES)
 
+schema: $(INSTALLED) ## write docs/report.schema.json anew
+	$(BIN)/python -c 'import json, nodecheck.report as r; print(json.dumps(r.json_schema(), indent=1))' \
+	  > docs/report.schema.json
+
 dist: $(DEV_TOOLS) ## build the sdist and the abi3 wheel into dist/
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist
 
 bench: $(DEV_TOOLS) ## hold the time and memory budgets against peers
+	$(BIN)/python -m compileall -q agent
 	$(BIN)/python tests/bench/budgets.py
 
 lab: $(DEV_TOOLS) ## run only the tests that need a real environment

@@ -10,7 +10,7 @@ import msgspec
 
 from nodecheck.checks import CHECKS
 from nodecheck.checks.seen import Rule, Seen
-from nodecheck.judge.strategies import strategies
+from nodecheck.judge.strategies import reference_workload, strategies
 from nodecheck.judge.verdict import verdict
 from nodecheck.model import Evidence, Finding, Severity, Workload
 from nodecheck.policy import Policy, Waiver
@@ -23,20 +23,24 @@ def diagnose(report: Report, policy: Policy, workload: Workload | None = None) -
     `workload` is a model that the user named; without one (neither here nor in the report) the
     strategies are judged for the policy's reference workload, and rules that need a model rest.
     """
-    named = workload or report.workload
+    earlier = report.workload if report.workload and report.workload.named_by_user else None
     seen = Seen(
         facts=report.facts,
         policy=policy,
         measurements=report.measurements,
-        workload=named,
+        workload=workload or earlier,
         live=report.host.source == "live",
     )
     today = datetime.datetime.fromisoformat(report.time).date()
     findings = [waived(f, policy.waivers, today) for rule in rules() for f in rule.judge(seen)]
     findings.sort(key=lambda f: -f.severity.rank)
-    report = msgspec.structs.replace(report, workload=named, findings=tuple(findings))
-    report = msgspec.structs.replace(report, strategies=strategies(seen))
-    return msgspec.structs.replace(report, verdict=verdict(report, policy))
+    judged = msgspec.structs.replace(
+        report,
+        workload=seen.workload or reference_workload(policy),
+        findings=tuple(findings),
+        strategies=strategies(seen),
+    )
+    return msgspec.structs.replace(judged, verdict=verdict(judged, policy))
 
 
 def rules() -> Iterable[Rule]:

@@ -29,7 +29,10 @@ class HostInfo(Struct, frozen=True, kw_only=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """Everything about one node at one time. `time` is UTC, ISO 8601."""
+    """Everything about one node at one time. `time` is UTC, ISO 8601.
+
+    `workload` is the model that the strategies are judged for: the user's, or the policy's.
+    """
 
     schema_version: int = SCHEMA_VERSION
     nodecheck_version: str

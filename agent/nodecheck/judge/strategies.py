@@ -9,14 +9,15 @@ from nodecheck.judge import ceilings, node
 from nodecheck.judge.ceilings import Range
 from nodecheck.judge.cpu_stage import CpuStage, cpu_stage
 from nodecheck.model import Point, Strategy, Viability, Workload
+from nodecheck.policy import Policy
 from nodecheck.units import GB, count, gb_per_second, gib
 
 TOKENS = "tok/s"
 
 
-def reference_workload(seen: Seen) -> Workload:
+def reference_workload(policy: Policy) -> Workload:
     """The policy's workload, for a node that nobody named a model for."""
-    reference = seen.policy.reference_workload
+    reference = policy.reference_workload
     return Workload(
         name=reference.name,
         weights_bytes=reference.weights_bytes,
@@ -28,7 +29,7 @@ def reference_workload(seen: Seen) -> Workload:
 
 def strategies(seen: Seen) -> tuple[Strategy, ...]:
     """Every strategy that applies to this node; () where the CPU itself is not known."""
-    work = seen.workload or reference_workload(seen)
+    work = seen.workload or reference_workload(seen.policy)
     if seen.facts.cpu.flags is None and not seen.facts.gpus:
         return ()
     cards = node.cards(seen)

@@ -90,14 +90,16 @@ def _consequence(report: Report, first: Finding) -> list[str]:
     by_name = {s.strategy: s for s in report.strategies}
     said = []
     if (cpu := by_name.get("cpu-only")) and cpu.high is not None:
-        said.append(f"Weights on the CPU decode at {span(cpu)} tok/s{_model(report)}.")
+        at = span(cpu) if cpu.low is None else f"at {span(cpu)}"
+        said.append(f"Weights on the CPU decode {at} tok/s{_model(report)}.")
     if _gpu_alone(by_name.get("gpu-resident")):
         said.append("Serving from the GPUs alone is not affected.")
     return said
 
 
 def _model(report: Report) -> str:
-    return f" ({report.workload.name})" if report.workload else ""
+    work = report.workload
+    return f" ({work.name})" if work and work.named_by_user else ""
 
 
 def _gpu_alone(strategy: Strategy | None) -> bool:

@@ -29,7 +29,7 @@ REAP_SECONDS = 0.2
 RESULT_LIMIT_BYTES = 64 << 20
 
 AT_ONCE = 32
-"""So many children are started before any answer is read. Those that hang never delay the others."""
+"""Children that are started before any answer is read; those that hang delay no others."""
 
 _VALUE, _ERROR = b"+", b"-"
 _LENGTH_BYTES = 8
@@ -140,7 +140,8 @@ def _only_descriptor(keep: int) -> int:
 
 def _highest_descriptor() -> int:
     try:
-        return max(int(entry.name) for entry in Path("/proc/self/fd").iterdir())
+        with os.scandir("/proc/self/fd") as entries:
+            return max(int(entry.name) for entry in entries)
     except OSError:
         return 1 << 12
 

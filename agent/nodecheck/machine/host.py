@@ -1,17 +1,19 @@
-"""One view of a node, live or captured: probes ask a Host and do not know which of the two it is."""
+"""One view of a node, live or captured: probes ask a Host and do not know which it is."""
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from nodecheck.machine import child, command, stuck
+from nodecheck.machine.child import Outcome
 from nodecheck.machine.command import HungError, Output
 from nodecheck.machine.tree import (
-    ArchiveTree,
     DirectoryTree,
     LayeredTree,
     Tree,
@@ -24,6 +26,12 @@ T = TypeVar("T")
 
 CpuidLeaves = dict[str, tuple[int, int, int, int]]
 """`"leaf.subleaf"` in lower-case hex -> eax, ebx, ecx, edx."""
+
+
+_LEAF = re.compile(r"[0-9a-f]{1,8}\.[0-9a-f]{1,8}")
+
+STATVFS_LIMIT = 1 << 64
+"""The members of statvfs(3) have 64 bits."""
 
 
 class Statvfs(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +95,7 @@ class Host:
     def statvfs(
         self, mounts: tuple[str, ...], deadline_seconds: float
     ) -> dict[str, Statvfs | UnreadableError]:
-        """The sizes of mounted file systems, asked all at once; a mount that hangs is an error of its own."""
+        """The sizes of mounted file systems, asked all at once; one that hangs is its own error."""
         raise NotImplementedError
 
     def cpuid(self) -> CpuidLeaves:
@@ -121,7 +129,10 @@ class LiveHost(Host):
 
     def real_path(self, path: str) -> str:
         """`path` with its links followed by the kernel."""
-        return os.path.realpath(path)
+        try:
+            return os.path.realpath(path)
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+            raise UnreadableError(Reason.ABSENT, f"{path!r}: {error}") from error
 
     def run(self, argv: tuple[str, ...], deadline_seconds: float = 2.0) -> Output:
         """Run a command, unless the same one still hangs from an earlier run."""
@@ -149,11 +160,10 @@ class LiveHost(Host):
             )
             for mount, pid in hanging.items()
         }
-        for mount, outcome in child.gather(tasks, Statvfs, deadline_seconds).items():
+        for mount, outcome in child.gather(tasks, _Answered, deadline_seconds).items():
             if outcome.stuck_pid is not None:
                 stuck.remember(f"statvfs {mount}", outcome.stuck_pid)
-            reason = Reason.TIMEOUT if outcome.hung else Reason.FAILED
-            answers[mount] = outcome.value or UnreadableError(reason, f"{mount}: {outcome.error}")
+            answers[mount] = _live_statvfs(mount, outcome)
         return answers
 
     def cpuid(self) -> CpuidLeaves:
@@ -172,13 +182,37 @@ class LiveHost(Host):
         return _present(native.witness(), "there is no witness for this processor")
 
 
+class _Answered(msgspec.Struct, frozen=True):
+    """What statvfs(3) answered, or the error that it gave."""
+
+    sizes: Statvfs | None = None
+    errno: int = 0
+
+
 class _Statvfs:
+    """The child's work."""
+
     def __init__(self, mount: str) -> None:
         self.mount = mount
 
-    def __call__(self) -> Statvfs:
-        seen = os.statvfs(self.mount)
-        return Statvfs(**{name: getattr(seen, name) for name in Statvfs.__struct_fields__})
+    def __call__(self) -> _Answered:
+        try:
+            seen = os.statvfs(self.mount)
+        except OSError as error:
+            return _Answered(errno=error.errno or errno.EIO)
+        return _Answered(
+            sizes=Statvfs(**{name: getattr(seen, name) for name in Statvfs.__struct_fields__})
+        )
+
+
+def _live_statvfs(mount: str, outcome: Outcome[_Answered]) -> Statvfs | UnreadableError:
+    answer = outcome.value
+    if answer is None:
+        reason = Reason.TIMEOUT if outcome.hung else Reason.FAILED
+        return UnreadableError(reason, f"{mount}: {outcome.error}")
+    if answer.sizes is None:
+        return UnreadableError.from_os(OSError(answer.errno, os.strerror(answer.errno)), mount)
+    return answer.sizes
 
 
 def _present(value: T | None, otherwise: str) -> T:
@@ -198,29 +232,31 @@ class CapturedHost(Host):
             raise UnreadableError(Reason.ABSENT, f"{directory}: no such directory or archive")
         layers: list[Tree] = [DirectoryTree(directory)] if directory.is_dir() else []
         if archive.is_file():
+            from nodecheck.machine.archive import ArchiveTree
+
             layers.append(ArchiveTree(archive))
         super().__init__(layers[0] if len(layers) == 1 else LayeredTree(tuple(layers)))
 
-    def run(self, argv: tuple[str, ...], deadline_seconds: float = 2.0) -> Output:
+    def run(self, argv: tuple[str, ...], deadline_seconds: float = 2.0) -> Output:  # noqa: ARG002
         """The captured output: cmd/<command, spaces as _>.txt or .csv, its status in .rc."""
-        stem = "/cmd/" + "_".join(argv)
+        stem = "/cmd/" + "_".join(argv).replace("/", "_")
         for kind in (".txt", ".csv"):
             if self.exists(stem + kind):
                 return Output(self._status(stem), self.read(stem + kind))
         raise UnreadableError(Reason.ABSENT, f"{' '.join(argv)}: not in this capture")
 
     def _status(self, stem: str) -> int:
-        if not self.exists(stem + ".rc"):
+        try:
+            return int(self.read(stem + ".rc"))
+        except (UnreadableError, ValueError):
             return 0
-        text = self.read(stem + ".rc").strip()
-        return int(text) if text.lstrip("-").isdigit() else 0
 
     def statvfs(
         self, mounts: tuple[str, ...], deadline_seconds: float
     ) -> dict[str, Statvfs | UnreadableError]:
-        """statvfs.json: a mount that it does not hold is absent, `{"hang": true}` never answered."""
+        """statvfs.json: what it does not hold is absent, `{"hang": true}` never answered."""
         try:
-            captured = self._json("/statvfs.json", dict[str, _CapturedStatvfs])
+            captured = self._json("/statvfs.json", dict[str, msgspec.Raw])
         except UnreadableError as error:
             return dict.fromkeys(mounts, error)
         return {
@@ -229,7 +265,12 @@ class CapturedHost(Host):
         }
 
     def cpuid(self) -> CpuidLeaves:
-        return self._json("/cpuid.json", CpuidLeaves)
+        leaves = self._json("/cpuid.json", CpuidLeaves)
+        for name, registers in leaves.items():
+            if not _LEAF.fullmatch(name) or not all(0 <= r < 1 << 32 for r in registers):
+                detail = f"/cpuid.json: {name[:40]!r} is no CPUID leaf of four 32-bit registers"
+                raise UnreadableError(Reason.FAILED, detail)
+        return leaves
 
     def xcr0(self) -> int:
         raise UnreadableError(Reason.ABSENT, "XCR0 is not in a capture")
@@ -241,19 +282,23 @@ class CapturedHost(Host):
     def _json(self, path: str, kind: type[T]) -> T:
         try:
             return msgspec.json.decode(self.read(path), type=kind)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, RecursionError) as error:
             raise UnreadableError(Reason.FAILED, f"{path}: {error}") from error
 
 
 def _captured_statvfs(
-    mount: str, seen: _CapturedStatvfs | None, deadline_seconds: float
+    mount: str, written: msgspec.Raw | None, deadline_seconds: float
 ) -> Statvfs | UnreadableError:
-    if seen is None:
+    if written is None:
         return UnreadableError(Reason.ABSENT, f"{mount}: not in statvfs.json")
+    try:
+        seen = msgspec.json.decode(written, type=_CapturedStatvfs)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        return UnreadableError(Reason.FAILED, f"{mount}: statvfs.json: {error}")
     if seen.hang:
         return UnreadableError(Reason.TIMEOUT, f"{mount}: no answer within {deadline_seconds:g} s")
     values = {name: getattr(seen, name) for name in Statvfs.__struct_fields__}
-    missing = [name for name, value in values.items() if value is None or value < 0]
+    missing = [n for n, v in values.items() if v is None or not 0 <= v < STATVFS_LIMIT]
     if missing:
         return UnreadableError(Reason.FAILED, f"{mount}: statvfs.json lacks {', '.join(missing)}")
     return Statvfs(**values)

@@ -73,7 +73,7 @@ class Block:
 
 
 def parse(text: str) -> Iterator[Block]:
-    """The devices in the order in which they were printed; lines that fit nothing are passed over."""
+    """The devices in the order of the text; lines that fit nothing are passed over."""
     block: Block | None = None
     for line in text.splitlines():
         if len(line) > LINE_LIMIT:

@@ -66,7 +66,7 @@ class PciDevice(Struct, frozen=True, kw_only=True):
 
 
 class Bus(Struct, frozen=True, kw_only=True):
-    """Every device that was read, by address. `source` is sysfs, lspci or None (nothing was there)."""
+    """The devices that were read, by address. `source` is sysfs, lspci or None (nothing there)."""
 
     devices: dict[str, PciDevice]
     source: str | None = None
@@ -86,7 +86,7 @@ class Bus(Struct, frozen=True, kw_only=True):
 
 
 def normal_address(text: str) -> str | None:
-    """`00000000:0B:00.0`, `0000:0b:00` or `0b:00.0` -> `0000:0b:00.0`; None where it is no address."""
+    """`00000000:0B:00.0`, `0000:0b:00` or `0b:00.0` as `0000:0b:00.0`, anything else as None."""
     match = _ADDRESS.fullmatch(text.strip())
     if match is None:
         return None
@@ -108,7 +108,7 @@ def is_accelerator(device: PciDevice) -> bool:
 
 
 def read(reader: Reader) -> Bus:
-    """The accelerators of a node and what lies above them, all devices where lspci is the source."""
+    """The accelerators of a node and the bridges above them (from lspci: all devices)."""
     names = [
         name
         for name in reader.names(SYSFS)

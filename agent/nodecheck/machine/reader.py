@@ -7,6 +7,9 @@ from nodecheck.machine.host import Host
 from nodecheck.machine.tree import UnreadableError
 from nodecheck.model import Gap, Reason
 
+INTEGER_LIMIT = 1 << 63
+"""Files of the kernel hold no larger number; reports hold 64 bits."""
+
 CPU_LIMIT = 8192
 """Largest CPU or node number that is believed (the kernel's NR_CPUS maximum on x86-64)."""
 
@@ -17,12 +20,20 @@ def parse_list(text: str) -> tuple[int, ...]:
     for part in text.strip().strip("\0").split(","):
         if not part.strip():
             continue
-        first, _, last = part.partition("-")
-        low, high = int(first), int(last or first)
+        first, dash, last = part.partition("-")
+        low, high = int(first), int(last if dash else first)
         if not 0 <= low <= high <= CPU_LIMIT:
             raise ValueError(f"{part.strip()!r} is no range of CPU numbers")
         numbers.update(range(low, high + 1))
     return tuple(sorted(numbers))
+
+
+def _integer(text: str) -> int | None:
+    try:
+        number = int(text)
+    except ValueError:
+        return None
+    return number if -INTEGER_LIMIT <= number < INTEGER_LIMIT else None
 
 
 class Reader:
@@ -55,12 +66,10 @@ class Reader:
         text = self.text(path, field)
         if text is None:
             return None
-        try:
-            return int(text)
-        except ValueError:
-            if field is not None:
-                self.gap(field, Reason.FAILED, f"{path}: {text[:40]!r} is no number")
-            return None
+        number = _integer(text)
+        if number is None and field is not None:
+            self.gap(field, Reason.FAILED, f"{path}: {text[:40]!r} is no number")
+        return number
 
     def numbers(self, path: str, field: str | None) -> tuple[int, ...] | None:
         """A file in the kernel's list format; an empty list is ()."""

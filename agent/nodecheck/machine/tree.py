@@ -1,11 +1,14 @@
-"""Where files come from: a directory (the live machine is `/`) or a packed capture."""
+"""Where files come from: a directory (the live machine is `/`), or several places as one."""
+
+# Paths here are those of a node, which need not be this one.
+# ruff: noqa: PTH115, PTH116, PTH118, PTH120, PTH208
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
-import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -14,7 +17,6 @@ from nodecheck.model import Reason
 FILE_LIMIT_BYTES = 8 << 20
 """Longest file that is read; /proc/cpuinfo of 2,048 CPUs is about 4 MB."""
 
-ARCHIVE_LIMIT_BYTES = 256 << 20
 LINK_LIMIT = 40
 
 _REASONS = {
@@ -71,18 +73,21 @@ class DirectoryTree:
     def link(self, path: str) -> str | None:
         try:
             return os.readlink(self._root + path)
-        except OSError:
+        except (OSError, ValueError):  # ValueError: a NUL in the path
             return None
 
     def read(self, path: str) -> bytes:
+        place = self._root + path
         try:
-            # O_NONBLOCK: opening a FIFO must not wait for a writer
-            fd = os.open(self._root + path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            # looked at before it is opened: opening a device or a FIFO has effects
+            if not stat.S_ISREG(os.stat(place).st_mode):
+                raise UnreadableError(Reason.FAILED, f"{path}: not a regular file")
+            fd = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
             raise UnreadableError.from_os(error, path) from error
+        except ValueError as error:
+            raise UnreadableError(Reason.ABSENT, f"{path!r}: {error}") from error
         try:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise UnreadableError(Reason.FAILED, f"{path}: not a regular file")
             return _read_all(fd, path)
         except OSError as error:
             raise UnreadableError.from_os(error, path) from error
@@ -94,12 +99,21 @@ class DirectoryTree:
             return tuple(sorted(os.listdir(self._root + path)))
         except OSError as error:
             raise UnreadableError.from_os(error, path) from error
+        except ValueError as error:
+            raise UnreadableError(Reason.ABSENT, f"{path!r}: {error}") from error
 
     def is_dir(self, path: str) -> bool:
-        return os.path.isdir(self._root + path)
+        return _has_kind(self._root + path, stat.S_ISDIR)
 
     def is_file(self, path: str) -> bool:
-        return os.path.isfile(self._root + path)
+        return _has_kind(self._root + path, stat.S_ISREG)
+
+
+def _has_kind(place: str, is_kind: Callable[[int], bool]) -> bool:
+    try:
+        return is_kind(os.stat(place).st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def _read_all(fd: int, path: str) -> bytes:
@@ -111,67 +125,6 @@ def _read_all(fd: int, path: str) -> bytes:
         if size > FILE_LIMIT_BYTES:
             raise UnreadableError(Reason.FAILED, f"{path}: longer than {FILE_LIMIT_BYTES} bytes")
     return b"".join(parts)
-
-
-class ArchiveTree:
-    """A packed capture (`root.tar.gz`), held in memory and never unpacked to disk."""
-
-    def __init__(self, archive: Path) -> None:
-        self._files: dict[str, bytes] = {}
-        self._links: dict[str, str] = {}
-        self._children: dict[str, set[str]] = {"/": set()}
-        try:
-            with tarfile.open(archive) as packed:
-                self._load(packed)
-        except (tarfile.TarError, EOFError, OSError) as error:
-            raise UnreadableError(
-                Reason.FAILED, f"{archive}: not a tar archive: {error}"
-            ) from error
-
-    def _load(self, packed: tarfile.TarFile) -> None:
-        total = 0
-        for member in packed:
-            path = os.path.normpath("/" + member.name)
-            self._add_parents(path)
-            if member.isdir():
-                self._children.setdefault(path, set())
-            elif member.issym():
-                self._links[path] = member.linkname
-            elif member.isreg():
-                total += member.size
-                if member.size > FILE_LIMIT_BYTES or total > ARCHIVE_LIMIT_BYTES:
-                    raise UnreadableError(
-                        Reason.FAILED, f"{packed.name}: {member.name} is too large"
-                    )
-                content = packed.extractfile(member)
-                self._files[path] = content.read() if content else b""
-
-    def _add_parents(self, path: str) -> None:
-        while path != "/":
-            parent = os.path.dirname(path)
-            self._children.setdefault(parent, set()).add(os.path.basename(path))
-            path = parent
-
-    def link(self, path: str) -> str | None:
-        return self._links.get(path)
-
-    def read(self, path: str) -> bytes:
-        try:
-            return self._files[path]
-        except KeyError:
-            raise UnreadableError(Reason.ABSENT, f"{path}: not in the capture") from None
-
-    def names(self, path: str) -> tuple[str, ...]:
-        try:
-            return tuple(sorted(self._children[path]))
-        except KeyError:
-            raise UnreadableError(Reason.ABSENT, f"{path}: not in the capture") from None
-
-    def is_dir(self, path: str) -> bool:
-        return path in self._children
-
-    def is_file(self, path: str) -> bool:
-        return path in self._files
 
 
 class LayeredTree:

@@ -43,7 +43,7 @@ _SIGNATURES = {
 """CPUID leaf 0x40000000, without blanks around it -> name as systemd-detect-virt prints it."""
 
 _DMI_NAMES = (
-    ("product_name", r"KVM", "kvm"),
+    ("product_name", r"KVM\b", "kvm"),
     ("product_name", r"OpenStack|RHEV Hypervisor|oVirt|AHV|CloudStack", "kvm"),
     ("product_name", r"VirtualBox", "oracle"),
     ("product_name", r"Google Compute Engine", "google"),

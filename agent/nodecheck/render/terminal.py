@@ -28,7 +28,7 @@ VERDICT_STYLES = {
     "unknown": "magenta",
 }
 
-EVIDENCE_SHOWN = 4
+EVIDENCE_SHOWN = 3
 INDENT = 11
 WIDTH_MIN, WIDTH_WIDE, WIDTH_MAX = 60, 100, 140
 
@@ -109,7 +109,7 @@ def _finding(finding: Finding, width: int) -> list[Line]:
         lines = [(Span(f" {mark} {finding.id}", style),), *hanging("", finding.summary, 5, width)]
     shown = finding.evidence[:EVIDENCE_SHOWN]
     for number, evidence in enumerate(shown):
-        lines += hanging("" if number else "     proof", _evidence(evidence), 14, width)
+        lines += hanging("" if number else "     proof", _evidence(evidence, finding), 14, width)
     if len(finding.evidence) > len(shown):
         lines += hanging("", f"and {len(finding.evidence) - len(shown)} more", 14, width)
     lines += hanging("     costs", finding.impact, 14, width)
@@ -120,25 +120,30 @@ def _finding(finding: Finding, width: int) -> list[Line]:
     return lines
 
 
-def _evidence(evidence: Evidence) -> str:
+def _evidence(evidence: Evidence, finding: Finding) -> str:
+    """The value, unless the summary has said it already, and where it is from."""
     expected = f"; expected {evidence.expected}" if evidence.expected else ""
+    if evidence.value in finding.summary:
+        return f"{evidence.source}{expected}"
     return f"{evidence.value} ({evidence.source}{expected})"
 
 
 def _noted(report: Report, width: int) -> list[Line]:
-    notes = tuple(
-        f.summary + (f" [waived: {f.waived}]" if f.waived else "")
-        for f in report.findings
-        if f.severity is Severity.INFO
-    )
-    return [(), *joined("NOTED", notes, 14, width)] if notes else []
+    notes = "; ".join(_note(f) for f in report.findings if f.severity is Severity.INFO)
+    return [(), *hanging("NOTED", notes, 14, width, "bold")] if notes else []
+
+
+def _note(finding: Finding) -> str:
+    waived = f" [waived: {finding.waived}]" if finding.waived else ""
+    return finding.summary.rstrip(".") + waived
 
 
 def _workload(report: Report) -> str:
-    if report.workload is not None:
-        work = report.workload
-        return f"{work.name}, {gib(work.weights_bytes)}, {count(work.layers, 'layer')}"
-    return "reference model: 27B dense at 4 bits, 16.3 GiB; yours: --weights SIZE --layers N"
+    work = report.workload
+    if work is None:
+        return ""
+    model = f"{work.name}, {gib(work.weights_bytes)}, {count(work.layers, 'layer')}"
+    return model if work.named_by_user else f"{model} (yours: --weights, --layers)"
 
 
 def _strategies(report: Report, width: int) -> list[Line]:
@@ -183,6 +188,7 @@ def _point(low: float | None, high: float) -> str:
 
 
 def _reach(strategy: Strategy) -> str:
+    """The range with its unit, save the one that the column's heading names."""
     if strategy.high is None:
         return "-"
     return span(strategy) if strategy.unit == "tok/s" else f"{span(strategy)} {strategy.unit}"
@@ -214,13 +220,12 @@ def _rest(report: Report, width: int) -> list[Line]:
 def _short(report: Report, width: int) -> list[Line]:
     """A healthy node in ten lines."""
     reach = tuple(
-        f"{s.strategy} {_reach(s)} ({VERDICTS[s.viability]})"
+        f"{s.strategy} {span(s)} {s.unit} ({VERDICTS[s.viability]})"
         for s in report.strategies
         if s.high is not None
     )
     lines: list[Line] = [()]
     if reach:
-        lines += joined("CAN DO", reach, 14, width)
-        lines += hanging("", _workload(report), 14, width, style="dim")
+        lines += joined("CAN DO", (f"{_workload(report)}:", *reach), 14, width)
     lines += _noted(report, width)[1:]
     return lines + _rest(report, width)[1:]

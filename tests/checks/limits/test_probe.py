@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,8 +14,8 @@ from nodecheck.checks.limits.facts import LimitsFacts
 from nodecheck.checks.limits.probe import probe
 from nodecheck.machine.host import CapturedHost
 from nodecheck.machine.reader import Reader
-from nodecheck.machine.tree import DirectoryTree
 from tests.checks.limits.examples import V2
+from tests.checks.live_tree import live_tree, while_sleeping
 from tests.trees import Tree
 
 Node = Callable[[Tree], CapturedHost]
@@ -171,7 +172,7 @@ def test_usable_cpus_are_online(node: Node) -> None:
 
 
 def test_nothing_known_is_nothing_said(node: Node) -> None:
-    reader = Reader(node({}), "limits")
+    reader = Reader(node({"proc/version": ""}), "limits")
     assert probe(reader) == LimitsFacts()
     assert {gap.field for gap in reader.gaps} == {"cgroup_path", "affinity", "memlock_bytes"}
 
@@ -201,25 +202,21 @@ def test_a_captured_second_sample_of_memory_events(node: Node) -> None:
     assert (facts.memory_high_events, facts.memory_high_events_now) == (7, 12)
 
 
-class LiveTree(CapturedHost):
-    """A captured tree that passes for the live machine."""
+def test_live_throttling_is_sampled_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = live_tree(V2, tmp_path)
+    later: Tree = {f"{GROUP}/cpu.stat": "nr_periods 1002\nnr_throttled 21\n"}
+    slept = while_sleeping(monkeypatch, "nodecheck.checks.limits.probe", tmp_path, later)
+    assert read(host).throttled_share_now == 0.5
+    assert sum(slept) <= 0.2
 
-    live = True
 
-
-def test_live_throttling_is_sampled_twice(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    host = node(V2)
-    assert isinstance(host._tree, DirectoryTree)
-    live = LiveTree.__new__(LiveTree)
-    live.__dict__.update(host.__dict__)
-    stat = f"{host._tree._root}/{GROUP}/cpu.stat"
-
-    def later(_: float) -> None:
-        with open(stat, "w") as file:
-            file.write("nr_periods 1002\nnr_throttled 21\n")
-
-    monkeypatch.setattr("nodecheck.checks.limits.probe.time.sleep", later)
-    assert read(live).throttled_share_now == 0.5
+def test_a_live_group_without_trouble_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = V2 | {f"{GROUP}/cpu.stat": "nr_periods 1000\nnr_throttled 0\n"}
+    slept = while_sleeping(monkeypatch, "nodecheck.checks.limits.probe", tmp_path, {})
+    facts = read(live_tree(tree, tmp_path))
+    assert (facts.throttled_share, facts.throttled_share_now, slept) == (0.0, None, [])
 
 
 @given(st.text())

@@ -18,37 +18,18 @@ _DYNAMIC_POWERSAVE = frozenset(("intel_pstate", "amd-pstate", "amd-pstate-epp", 
 
 def judge_clocksource(seen: Seen) -> Iterator[Finding]:
     """cpu.clocksource_slow."""
-    cpu, limit = seen.facts.cpu, seen.policy.thresholds.clock_gettime_max_seconds
-    seconds = cpu.clock_gettime_seconds
-    virt = seen.facts.virt
-    # an emulator has no better clock, and a QEMU guest may be one unless KVM shows
-    may_be_emulated = virt.emulated or (virt.emulated is None and virt.hypervisor == "qemu")
-    by_name = cpu.clocksource in _SLOW_CLOCKSOURCES and not may_be_emulated
-    by_time = seconds is not None and seconds > limit and not virt.emulated
-    if not by_name and not by_time:
+    evidence = (*_slow_source(seen), *_slow_reads(seen))
+    if not evidence:
         return
-    evidence = []
-    if cpu.clocksource is not None:
-        source = f"{_CLOCKSOURCE}/current_clocksource"
-        evidence.append(
-            Evidence(value=cpu.clocksource, source=source, expected="tsc, kvm-clock or the like")
-        )
-    if seconds is not None:
-        evidence.append(
-            Evidence(
-                value=f"{seconds * 1e9:.0f} ns a read",
-                source="timed clock_gettime(CLOCK_MONOTONIC)",
-                expected=f"at most {limit * 1e9:.0f} ns",
-                basis="policy clock_gettime_max_seconds",
-            )
-        )
+    cpu = seen.facts.cpu
+    seconds = cpu.clock_gettime_seconds
     cost = f"{seconds * 1e9:.0f} ns" if seconds is not None else "a microsecond or more"
     yield Finding(
         id="cpu.clocksource_slow",
         severity=Severity.WARNING,
         subject="cpu",
-        summary=f"Reading the time is slow: clock source {cpu.clocksource or 'unknown'}",
-        evidence=tuple(evidence),
+        summary=f"Reading the time is slow: {' and '.join(item.value for item in evidence)}",
+        evidence=evidence,
         impact=f"Each clock read costs {cost} instead of tens of ns; engines read it at every step",
         remedy=Remedy(
             text=(
@@ -66,6 +47,30 @@ def judge_clocksource(seen: Seen) -> Iterator[Finding]:
         ),
         owner=Owner.OPERATOR,
     )
+
+
+def _slow_source(seen: Seen) -> Iterator[Evidence]:
+    cpu, virt = seen.facts.cpu, seen.facts.virt
+    # an emulator has no better clock, and a QEMU guest may be one unless KVM shows
+    may_be_emulated = virt.emulated or (virt.emulated is None and cpu.hypervisor == "qemu")
+    if cpu.clocksource in _SLOW_CLOCKSOURCES and not may_be_emulated:
+        yield Evidence(
+            value=f"clock source {cpu.clocksource}",
+            source=f"{_CLOCKSOURCE}/current_clocksource",
+            expected="tsc, kvm-clock or the like",
+        )
+
+
+def _slow_reads(seen: Seen) -> Iterator[Evidence]:
+    seconds = seen.facts.cpu.clock_gettime_seconds
+    limit = seen.policy.thresholds.clock_gettime_max_seconds
+    if seconds is not None and seconds > limit and not seen.facts.virt.emulated:
+        yield Evidence(
+            value=f"{seconds * 1e9:.0f} ns a read",
+            source="timed clock_gettime(CLOCK_MONOTONIC)",
+            expected=f"at most {limit * 1e9:.0f} ns",
+            basis="policy clock_gettime_max_seconds",
+        )
 
 
 def judge_steal(seen: Seen) -> Iterator[Finding]:

@@ -37,10 +37,10 @@ def judge_masked(seen: Seen) -> Iterator[Finding]:
         subject="cpu",
         summary=f"{_who_hides(cpu, found)} {_names(found)}",
         evidence=(
+            *proof(cpu),
             _brand_evidence(cpu, found),
             _flag_evidence(cpu, found),
             *_guest_evidence(seen),
-            *proof(cpu),
         ),
         impact=_impact(found, faults=virt.emulated),
         remedy=remedies.unmask(virt, cpu.hypervisor, _what_it_gives(cpu, found)),

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeVar
 
 from msgspec.structs import replace
 
-from nodecheck.checks.cpu import clocks, cpuid, hwcap, isa, topology
+from nodecheck.checks.cpu import clocks, cpuid, isa, topology
 from nodecheck.checks.cpu.cpuinfo import CpuInfo, parse
 from nodecheck.checks.cpu.facts import CpuFacts
-from nodecheck.checks.cpu.silicon import is_generic
+from nodecheck.checks.cpu.instruction_sets import ask, instruction_sets, witness
 from nodecheck.machine.reader import Reader
-from nodecheck.machine.tree import UnreadableError
 from nodecheck.machine.virtualization import detect
 from nodecheck.model import Reason
 
@@ -42,8 +38,6 @@ _BOOT_OPTIONS = frozenset(
 
 _CLOCKSOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
-T = TypeVar("T")
-
 
 def probe(reader: Reader) -> CpuFacts:
     """The processor as this process sees it; see Reader for what is missing."""
@@ -66,11 +60,11 @@ def _identified(reader: Reader, info: CpuInfo, text: str | None) -> CpuFacts:
         reader.gap("flags", Reason.FAILED, "/proc/cpuinfo: names no processor that is known")
     leaves = None
     if arch in {"x86_64", None}:
-        leaves = _ask(reader, "cpuid_flags", reader.host.cpuid)
+        leaves = ask(reader, "cpuid_flags", reader.host.cpuid)
     who = cpuid.identity(leaves) if leaves else None
     arch = arch or ("x86_64" if who else None)
     brand = info.brand or (who.brand if who else None)
-    sets = _instruction_sets(reader, arch, info, leaves)
+    sets = instruction_sets(reader, arch, info, leaves)
     return CpuFacts(
         arch=arch,
         vendor=who.vendor if who else info.vendor,
@@ -86,7 +80,7 @@ def _identified(reader: Reader, info: CpuInfo, text: str | None) -> CpuFacts:
         usable_flags=sets.usable,
         disabled_flags=sets.disabled,
         x86_64_level=isa.level(sets.usable) if arch == "x86_64" and sets.usable else None,
-        witness=_witness(reader, arch, sets, who.brand if who else brand),
+        witness=witness(reader, arch, sets, who.brand if who else brand),
         hypervisor=detect(reader, text, leaves).hypervisor,
     )
 
@@ -98,76 +92,6 @@ def _arch(reader: Reader, info: CpuInfo) -> str | None:
     if info.arch == "ppc64":  # cpuinfo does not tell the byte order
         return reader.text("/proc/sys/kernel/arch", None) or info.arch
     return info.arch
-
-
-@dataclass(frozen=True)
-class _Sets:
-    """Instruction sets: listed by the kernel, shown by CPUID (or HWCAP), usable, shown but off."""
-
-    listed: tuple[str, ...] | None
-    shown: tuple[str, ...] | None = None
-    usable: tuple[str, ...] | None = None
-    disabled: tuple[str, ...] = ()
-
-
-def _instruction_sets(
-    reader: Reader, arch: str | None, info: CpuInfo, leaves: cpuid.Leaves | None
-) -> _Sets:
-    # under user-mode emulation cpuinfo may be of another architecture
-    listed = info.flags if info.arch in {arch, None} else None
-    if leaves:
-        xcr0 = _ask(reader, None, reader.host.xcr0)
-        can = cpuid.usable(leaves, xcr0)
-        disabled = tuple(sorted(cpuid.shown(leaves) - can))
-        return _Sets(listed, tuple(sorted(can)), _both(listed, can, cpuid.COVERED), disabled)
-    if arch == "aarch64" and reader.host.live:
-        capabilities = _ask(reader, "cpuid_flags", _hwcaps)
-        if capabilities is not None:
-            can = hwcap.names(*capabilities)
-            return _Sets(listed, tuple(sorted(can)), _both(listed, can, hwcap.COVERED))
-    return _Sets(listed, usable=listed)
-
-
-def _both(
-    listed: tuple[str, ...] | None, can: frozenset[str], covered: frozenset[str]
-) -> tuple[str, ...]:
-    """Listed flags that the processor confirms; its own word alone where there is no list."""
-    if listed is None:
-        return tuple(sorted(can))
-    return tuple(name for name in listed if name in can or name not in covered)
-
-
-def _hwcaps() -> tuple[int, int]:
-    from nodecheck.machine import native
-
-    return native.hwcaps()
-
-
-def _witness(
-    reader: Reader, arch: str | None, sets: _Sets, brand: str | None
-) -> dict[str, str] | None:
-    """Which hidden instructions execute; asked only where something seems hidden.
-
-    Refused instructions leave a line in the kernel log, so a sound node is left in peace.
-    """
-    if arch != "x86_64" or sets.usable is None:
-        return None
-    if not isa.missing(sets.usable) and not is_generic(brand, guest=False):
-        return None
-    return _ask(reader, "witness", reader.host.witness)
-
-
-def _ask(reader: Reader, field: str | None, ask: Callable[[], T]) -> T | None:
-    """What only the processor or our own C code can tell; a gap where it does not."""
-    try:
-        return ask()
-    except UnreadableError as error:
-        reason, detail = error.reason, error.detail
-    except Exception as error:  # noqa: BLE001  the extension may be missing or built for another CPU
-        reason, detail = Reason.UNSUPPORTED, str(error)
-    if field is not None:
-        reader.gap(field, reason, detail)
-    return None
 
 
 def _last_resort_brand(reader: Reader) -> str | None:
@@ -218,7 +142,7 @@ def _laid_out(reader: Reader, facts: CpuFacts, info: CpuInfo) -> CpuFacts:
 def _cpuid_llc_bytes(reader: Reader, facts: CpuFacts, logical: int | None) -> int | None:
     if facts.cpuid_flags is None or facts.arch != "x86_64":
         return None
-    return cpuid.llc_bytes(_ask(reader, None, reader.host.cpuid) or {}, logical)
+    return cpuid.llc_bytes(ask(reader, None, reader.host.cpuid) or {}, logical)
 
 
 def _boot_options(reader: Reader) -> tuple[str, ...]:
@@ -253,4 +177,4 @@ def _clock_gettime(reader: Reader) -> float | None:
 
         return native.clock_gettime_seconds()
 
-    return _ask(reader, "clock_gettime_seconds", timed)
+    return ask(reader, "clock_gettime_seconds", timed)

@@ -11,10 +11,7 @@ from nodecheck.model import Action, Remedy
 
 _COLD = "one cold stop and start (a reboot inside the guest keeps the old CPU type)"
 _MIGRATION = "live migration only between hosts with the same CPU"
-_WINDOWS = (
-    "a Windows guest with virtualization-based security can get slower with type host: "
-    "x86-64-v3 there, where the host has AVX2"
-)
+_WINDOWS = "Windows guests may be slower with it: x86-64-v3 there, if the host has AVX2"
 
 
 @dataclass(frozen=True)

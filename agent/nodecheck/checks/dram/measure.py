@@ -50,7 +50,8 @@ def run(reader: Reader, facts: Facts) -> DramProbe:
     end = time.monotonic() + LIMIT_SECONDS
     warnings = [] if llc.known else ["size of the last level cache not known, 64 MiB assumed"]
     runs: list[_Run] = []
-    for threads in counts:
+    # the widest first: if time runs out on a busy node, it is the one that is judged
+    for threads in reversed(counts):
         chosen = spread(cpus, threads)
         plan = buffers.plan(
             threads=threads,
@@ -178,7 +179,7 @@ def _result(runs: Sequence[_Run], llc: caches.Caches, warnings: list[str]) -> Dr
             llc_bytes=llc.total_bytes if llc.known else None,
             warnings=tuple(warnings),
         ),
-        measurements=tuple(done.measurement for done in runs),
+        measurements=tuple(done.measurement for done in reversed(runs)),
     )
 
 

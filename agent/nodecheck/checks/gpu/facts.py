@@ -8,11 +8,11 @@ from nodecheck.model import Struct
 class Gpu(Struct, frozen=True, kw_only=True):
     """One accelerator, merged over its sources by PCI address.
 
-    `seen_by` names the sources: pci, nvml, nvidia-smi, proc. `vendor` is nvidia, amd, intel or a PCI
-    vendor id. Shares are 0 to 1. `clocks_event_reasons` are the names of the reasons that are active
-    now (of two samples, where there were two): gpu_idle, applications_clocks_setting, sw_power_cap,
-    hw_slowdown, sync_boost, sw_thermal_slowdown, hw_thermal_slowdown, hw_power_brake_slowdown,
-    display_clocks_setting, or hex.
+    `seen_by` names the sources: pci, nvml, nvidia-smi, proc. `vendor` is nvidia, amd, intel or a
+    PCI vendor id. Shares are 0 to 1. `clocks_event_reasons` are the names of the reasons that are
+    active now (of two samples, where there were two): gpu_idle, applications_clocks_setting,
+    sw_power_cap, hw_slowdown, sync_boost, sw_thermal_slowdown, hw_thermal_slowdown,
+    hw_power_brake_slowdown, display_clocks_setting, or hex.
 
     `vram_bytes_per_second` is 2 x maximum memory clock x bus width / 8, or the product table where
     that fails. `granted` is False for a card of another container or guest; `device_file` says

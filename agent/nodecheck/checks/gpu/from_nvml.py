@@ -5,6 +5,7 @@ from __future__ import annotations
 from nodecheck.checks.gpu import readings
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.machine import nvml
+from nodecheck.machine.nvml_fields import UNKNOWN, Device
 from nodecheck.machine.pci import normal_address
 
 NAMES = {
@@ -31,7 +32,7 @@ _STATES = {
     nvml.VERSION_MISMATCH: "mismatch",
 }
 _VIRTUALISATION = {0: "None", 1: "Pass-Through", 2: "VGPU", 3: "Host VGPU", 4: "Host VSGA"}
-_LOST_HANDLE = (nvml.GPU_IS_LOST, nvml.UNKNOWN)
+_LOST_HANDLE = (nvml.GPU_IS_LOST, UNKNOWN)
 _FAULTS = (8, 11, 14, nvml.RESET_REQUIRED)
 
 MEMBERS = {
@@ -73,7 +74,7 @@ def cuda_version(packed: int | None) -> str | None:
     return None if packed is None else f"{packed // 1000}.{packed % 1000 // 10}"
 
 
-def gpu_of(device: nvml.Device) -> Gpu:
+def gpu_of(device: Device) -> Gpu:
     """One card's facts."""
     pending, failure = device.remap_pending, device.remap_failure
     return Gpu(
@@ -118,19 +119,19 @@ def gpu_of(device: nvml.Device) -> Gpu:
     )
 
 
-def _mig(device: nvml.Device) -> bool | None:
+def _mig(device: Device) -> bool | None:
     """A card that cannot do MIG is not in MIG mode."""
     if device.mig is None:
         return False if "mig" in device.unsupported else None
     return device.mig == 1
 
 
-def _is_lost(device: nvml.Device) -> bool:
-    """A handle that cannot be had is what nvidia-smi calls "Unable to determine the device handle"."""
+def _is_lost(device: Device) -> bool:
+    """No handle is what nvidia-smi calls "Unable to determine the device handle"."""
     return device.error in _LOST_HANDLE or nvml.GPU_IS_LOST in device.errors.values()
 
 
-def _error(device: nvml.Device) -> str | None:
+def _error(device: Device) -> str | None:
     codes = [code for code in (device.error, *device.errors.values()) if code in _FAULTS]
     return NAMES[codes[0]] if codes else None
 

@@ -37,14 +37,18 @@ def note_gaps(
     """One gap for a driver that did not answer, or one a member that some card does not tell."""
     if not gpus:
         if facts.state is None and not reader.host.live:
-            reader.gap("*", Reason.ABSENT, "no accelerator: no PCI devices, lspci or nvidia-smi output")
+            reader.gap(
+                "*", Reason.ABSENT, "no accelerator: no PCI devices, lspci or nvidia-smi output"
+            )
         return
     ours = [gpu for gpu in gpus if gpu.granted is not False and not gpu.lost]
     silent = [gpu for gpu in ours if not set(gpu.seen_by) & {"nvml", "nvidia-smi"}]
     nvidia = [gpu for gpu in silent if gpu.vendor == NVIDIA]
     if nvidia:
         reason = _REASONS.get(facts.state or "", Reason.ABSENT)
-        why = facts.message or ("not listed by the driver" if facts.state else "nvidia-smi: not here")
+        why = facts.message or (
+            "not listed by the driver" if facts.state else "nvidia-smi: not here"
+        )
         reader.gap("gpus", reason, f"{count(len(nvidia), 'card')} known from PCI alone: {why}")
     others = [gpu for gpu in silent if gpu.vendor != NVIDIA]
     if others:

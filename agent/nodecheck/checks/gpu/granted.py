@@ -21,8 +21,10 @@ _REFUSED_BY_CGROUP = os.strerror(errno.EPERM)
 """A device cgroup refuses with EPERM, file permissions with EACCES."""
 
 
-def with_files(reader: Reader, gpus: tuple[Gpu, ...], driver_hangs: bool) -> tuple[tuple[Gpu, ...], str | None]:
-    """The cards with `device_file` and `granted` where /dev tells, and the first file that is denied.
+def with_files(
+    reader: Reader, gpus: tuple[Gpu, ...], driver_hangs: bool
+) -> tuple[tuple[Gpu, ...], str | None]:
+    """The cards with what /dev tells of them, and the first file that is denied.
 
     A card that the driver has opened needs no look at its file.
     """
@@ -65,7 +67,7 @@ def _device_file(reader: Reader, gpu: Gpu, listed: tuple[str, ...]) -> str | Non
         minor = _nvidia_minor(reader, gpu.pci_address)
         if minor is not None:
             return f"/dev/nvidia{minor}"
-        # Without the driver's own list a card's number is not known, only that there is none at all.
+        # Without the driver's own list only the absence of all files tells of a card.
         return None if any(re.fullmatch(r"nvidia\d+", name) for name in listed) else "/dev/nvidia0"
     nodes = reader.names(f"{pci.SYSFS}/{gpu.pci_address}/drm")
     render = next((name for name in nodes if re.fullmatch(r"renderD\d+", name)), None)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nodecheck.checks.gpu import xid
-from nodecheck.checks.gpu.driver_rules import lost_cards
 from nodecheck.checks.gpu.facts import Gpu
+from nodecheck.checks.gpu.presence_rules import lost_cards
 from nodecheck.checks.gpu.wording import card_key, evidence, label, labels, ours, reset
 from nodecheck.checks.kernel_log.facts import Xid
 from nodecheck.checks.seen import Seen
@@ -20,7 +20,9 @@ def _failed_remaps(seen: Seen) -> tuple[list[Gpu], list[Xid]]:
     events = [
         event
         for event in seen.facts.kernel_log.xids
-        if event.code == xid.REMAP_FAILED and not event.recovered and not xid.is_harmless_remap(event)
+        if event.code == xid.REMAP_FAILED
+        and not event.recovered
+        and not xid.is_harmless_remap(event)
     ]
     return cards, events
 
@@ -38,7 +40,9 @@ def judge_remap_failure(seen: Seen) -> Iterator[Finding]:
     known = {card_key(gpu.pci_address): gpu for gpu in seen.facts.gpus}
     names = [label(gpu) for gpu in cards]
     names += [
-        label(known[key]) if (key := card_key(event.pci_address)) in known else event.pci_address or "?"
+        label(known[key])
+        if (key := card_key(event.pci_address)) in known
+        else event.pci_address or "?"
         for event in events
     ]
     pieces = [evidence(gpu, "Remapping Failure Occurred: Yes", "No") for gpu in cards]
@@ -49,10 +53,12 @@ def judge_remap_failure(seen: Seen) -> Iterator[Finding]:
         subject=", ".join(dict.fromkeys(names)),
         summary="faulty GPU memory could not be remapped",
         evidence=tuple(pieces),
-        impact="wrong results or stopped programs whenever the faulty rows are used; a reset does not "
+        impact="wrong results or stopped programs whenever the faulty rows are used; a reset "
+        "does not "
         "repair it",
         remedy=Remedy(
-            text="Take the card out of service and have it replaced; run the vendor's field diagnostics "
+            text="Take the card out of service and have it replaced; run the vendor's field "
+            "diagnostics "
             "for the claim.",
             action=Action.REPLACE,
             commands=("nvidia-smi -q -d ROW_REMAPPER,ECC",),
@@ -65,7 +71,9 @@ def judge_remap_failure(seen: Seen) -> Iterator[Finding]:
 def judge_remap_pending(seen: Seen) -> Iterator[Finding]:
     """Memory that the next reset repairs."""
     failed = _failed_keys(seen)
-    cards = [gpu for gpu in ours(seen) if gpu.remap_pending and card_key(gpu.pci_address) not in failed]
+    cards = [
+        gpu for gpu in ours(seen) if gpu.remap_pending and card_key(gpu.pci_address) not in failed
+    ]
     cards = [gpu for gpu in cards if not gpu.remap_failure]
     if not cards:
         return
@@ -78,7 +86,8 @@ def judge_remap_pending(seen: Seen) -> Iterator[Finding]:
         impact="until the reset a program that meets the faulty row is stopped",
         remedy=reset(
             cards,
-            "Drain the card and reset it: that completes the remap. The card is not broken and need not "
+            "Drain the card and reset it: that completes the remap. The card is not broken and "
+            "need not "
             "be replaced.",
         ),
         owner=Owner.OPERATOR,
@@ -89,7 +98,9 @@ def _remap_words(gpu: Gpu) -> str:
     rows = gpu.remapped_rows_uncorrectable
     known = "" if rows is None else f", {count(rows, 'row')} remapped after uncorrectable errors"
     counted = gpu.ecc_volatile_uncorrectable
-    errors = "" if not counted else f", {count(counted, 'uncorrectable error')} since the driver loaded"
+    errors = (
+        "" if not counted else f", {count(counted, 'uncorrectable error')} since the driver loaded"
+    )
     return f"remap pending{known}{errors}"
 
 
@@ -103,8 +114,10 @@ def _told_events(seen: Seen) -> list[tuple[Xid, xid.Meaning]]:
         key = card_key(event.pci_address)
         meaning = xid.meaning(event)
         by_loss = key in lost or (event.code == xid.FALLEN_OFF and not event.recovered)
-        by_remap = event.code == xid.REMAP_FAILED and not event.recovered and (
-            not xid.is_harmless_remap(event)
+        by_remap = (
+            event.code == xid.REMAP_FAILED
+            and not event.recovered
+            and (not xid.is_harmless_remap(event))
         )
         repaired_by_reset = event.code == xid.ROW_REMAPPED and key in reset_due
         if meaning is not None and not (by_loss or by_remap or repaired_by_reset):
@@ -119,7 +132,9 @@ def judge_xid(seen: Seen) -> Iterator[Finding]:
         return
     groups: dict[tuple[int, str | None, bool], list[tuple[Xid, xid.Meaning]]] = {}
     for event, meaning in told:
-        groups.setdefault((event.code, event.pci_address, event.recovered), []).append((event, meaning))
+        groups.setdefault((event.code, event.pci_address, event.recovered), []).append(
+            (event, meaning)
+        )
     first, worst = told[0]
     names = dict.fromkeys(event.pci_address or "address not said" for event, _ in told)
     yield Finding(
@@ -154,7 +169,9 @@ def _group_evidence(seen: Seen, group: list[tuple[Xid, xid.Meaning]]) -> Evidenc
     often = f" ({times} times)" if times > 1 else ""
     over = ", before the last reset, driver load or boot" if event.recovered else ""
     return Evidence(
-        value=piece.value + often, source=piece.source, basis=f"{meaning.text}{over}; {meaning.step}"
+        value=piece.value + often,
+        source=piece.source,
+        basis=f"{meaning.text}{over}; {meaning.step}",
     )
 
 
@@ -199,6 +216,8 @@ def judge_ecc(seen: Seen) -> Iterator[Finding]:
             for gpu in cards
         ),
         impact="the programs that met the errors were stopped; more may follow",
-        remedy=reset(cards, "Reset the card when its work is done, then watch whether the count grows."),
+        remedy=reset(
+            cards, "Reset the card when its work is done, then watch whether the count grows."
+        ),
         owner=Owner.HARDWARE,
     )

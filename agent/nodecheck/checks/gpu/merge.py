@@ -59,7 +59,7 @@ def _same(card: Gpu, gpu: Gpu) -> bool:
 
 
 def _placed(source: Sequence[Gpu], cards: Sequence[Gpu], on_pci: Sequence[Gpu]) -> Iterable[Gpu]:
-    """The source's cards with addresses for those that have none, where it can be said which it is."""
+    """The source's cards, those without an address placed where that can be said."""
     nameless = [gpu for gpu in source if gpu.pci_address is None]
     known = [c.pci_address for c in cards if c.pci_address and c.vendor == NVIDIA]
     bus = [g.pci_address for g in on_pci if g.vendor == NVIDIA and g.granted is not False]
@@ -88,7 +88,7 @@ def _joined(card: Gpu, gpu: Gpu) -> Gpu:
         for name in card.__struct_fields__
         if _is_open(getattr(card, name)) and getattr(gpu, name) is not None
     }
-    # A card that the driver opened is ours whatever an older driver link says, and the other way round.
+    # A card that the driver opened is ours, whatever PCI says of it.
     values["granted"] = card.granted if card.granted is not None else gpu.granted
     values["seen_by"] = tuple(dict.fromkeys((*card.seen_by, *gpu.seen_by)))
     return msgspec.structs.replace(card, **values)
@@ -111,8 +111,8 @@ def finished(gpu: Gpu) -> Gpu:
 def vram_rate(gpu: Gpu, product: products.Product | None) -> tuple[float | None, str | None]:
     """Peak rate of the card's memory in bytes a second, and where it comes from.
 
-    2 x maximum memory clock x bus width / 8, or the product table where that is smaller: the clock may
-    hold a user's offset or be the data rate itself, the width be that of another variant.
+    2 x maximum memory clock x bus width / 8, or the product table where that is smaller: the clock
+    may hold a user's offset or be the data rate itself, the width be that of another variant.
     """
     known = product.bytes_per_second if product else None
     mhz, bits = gpu.maximum_memory_clock_mhz, gpu.memory_bus_bits

@@ -83,7 +83,7 @@ def _ask_one(
 
 
 def _note_failure(said: Said, error: UnreadableError, live: bool) -> None:
-    """A command that a capture does not hold was not tried; one that a live node lacks is missing."""
+    """A command that a capture lacks was not tried; one that a live node lacks is missing."""
     if error.reason is Reason.TIMEOUT:
         said.state, said.message, said.source = "unresponsive", error.detail, "nvidia-smi"
     elif live:
@@ -153,7 +153,7 @@ def _message(output: Output, state: str) -> str:
 
 
 def _lost(text: str, cards_follow: bool) -> Iterator[str]:
-    """The addresses of cards that were named as lost; in a list of cards the record itself says it."""
+    """The addresses of cards that are named as lost outside a list of cards."""
     for line in nvidia_smi_text.short_lines(text):
         if not _LOST.search(line) or (cards_follow and "device handle" not in line):
             continue

@@ -53,7 +53,7 @@ _READ: dict[str, tuple[str, Any]] = {
 
 
 def renamed(texts: Record, names: dict[str, str]) -> Record:
-    """The texts under their query names; of two for one name the later in `names` that says something."""
+    """The texts under their query names; of two for one the later that says something."""
     record: Record = {}
     for path, name in names.items():
         text = texts.get(path)
@@ -122,4 +122,6 @@ def _reasons(record: Record) -> tuple[str, ...] | None:
         if name.startswith(REASON)
     }
     known = {name: state for name, state in states.items() if state is not None}
-    return tuple(name for name, active in known.items() if active) if known else None
+    order = [*readings.REASONS.values(), *known]
+    active = dict.fromkeys(name for name in order if known.get(name))
+    return tuple(active) if known else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import cast
 from xml.etree import ElementTree
 
 from nodecheck.checks.gpu.nvidia_smi_fields import REASON, Record, renamed
@@ -52,7 +53,9 @@ _PATHS = {
 """Where an element stands in a card -> query name; see renamed for two with one name."""
 
 _REASON = re.compile(r"clocks_(?:event|throttle)_reasons/clocks_(?:event|throttle)_reason_(\w+)")
-_ECC = re.compile(r"ecc_errors/volatile/(?:(?:sram|dram)_(un)?correctable\w*|(single|double)_bit/total)")
+_ECC = re.compile(
+    r"ecc_errors/volatile/(?:(?:sram|dram)_(un)?correctable\w*|(single|double)_bit/total)"
+)
 
 
 class XmlError(ValueError):
@@ -85,9 +88,8 @@ def _elements(text: str) -> Iterator[ElementTree.Element]:
     else:
         fault = None
     try:
-        for event in parser.read_events():
-            if isinstance(event[1], ElementTree.Element):
-                yield event[1]
+        for _, element in cast("Iterator[tuple[str, ElementTree.Element]]", parser.read_events()):
+            yield element
     except ElementTree.ParseError as error:
         fault = f"not whole: {error}"
     if fault is not None:

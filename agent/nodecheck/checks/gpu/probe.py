@@ -47,7 +47,7 @@ def _lost_card(address: str) -> Gpu:
 def _asked(
     reader: Reader, on_pci: tuple[Gpu, ...]
 ) -> tuple[GpuFacts, list[list[Gpu]], frozenset[str]]:
-    """The driver's answer: its state, the cards a source, and the members that cards do not have."""
+    """The driver's answer: its state, the cards a source, and the members that cards lack."""
     if not reader.host.live:
         captured = _captured(reader)
         if captured is not None:

@@ -21,7 +21,8 @@ def judge_mig(seen: Seen) -> Iterator[Finding]:
             subject=labels(cards),
             summary="MIG is enabled: the card is cut into instances",
             evidence=tuple(evidence(gpu, "MIG mode enabled") for gpu in cards),
-            impact="a program gets one instance's memory and bandwidth, not the card's; utilisation and "
+            impact="a program gets one instance's memory and bandwidth, not the card's; "
+            "utilisation and "
             "remapped rows are not told",
             remedy=Remedy(
                 text="None, unless the whole card is wanted.",
@@ -42,7 +43,8 @@ def judge_persistence(seen: Seen) -> Iterator[Finding]:
             subject=labels(cards),
             summary="persistence mode is off",
             evidence=tuple(evidence(gpu, "persistence mode disabled", "enabled") for gpu in cards),
-            impact="the first program after a pause waits for the driver to start the card, and volatile "
+            impact="the first program after a pause waits for the driver to start the card, and "
+            "volatile "
             "error counts begin again at 0",
             remedy=Remedy(
                 text="Run nvidia-persistenced, or turn the mode on.",
@@ -64,7 +66,8 @@ def judge_unified_memory(seen: Seen) -> Iterator[Finding]:
             subject=labels(cards),
             summary="the GPU has no memory of its own and uses the system's",
             evidence=tuple(_memory_evidence(gpu) for gpu in cards),
-            impact="a model has to fit into the system's available memory; what the GPU takes the system "
+            impact="a model has to fit into the system's available memory; what the GPU takes "
+            "the system "
             "loses, and its PCIe link says nothing",
             remedy=Remedy(text="None.", action=Action.NONE),
             owner=Owner.USER,
@@ -76,7 +79,9 @@ def _memory_evidence(gpu: Gpu) -> Evidence:
     if told and gpu.memory_bytes is None:
         return evidence(gpu, "memory size not supported")
     return Evidence(
-        value=labels([gpu]), source=f"PCI id {gpu.pci_device_id}", basis="product with shared memory"
+        value=labels([gpu]),
+        source=f"PCI id {gpu.pci_device_id}",
+        basis="product with shared memory",
     )
 
 
@@ -115,7 +120,7 @@ def judge_memory_in_use(seen: Seen) -> Iterator[Finding]:
         remedy=Remedy(
             text="Stop what holds the memory, or choose another card.",
             action=Action.RESTART_ENGINE,
-            commands=(f"nvidia-smi -i {selector(held)} --query-compute-apps=pid,name,used_memory --format=csv",),
+            commands=(f"nvidia-smi -i {selector(held)} -q -d PIDS",),
             cost="the other work ends",
         ),
         owner=Owner.USER,

@@ -70,7 +70,9 @@ def from_driver(gpu: Gpu) -> str:
     return "NVML" if "nvml" in gpu.seen_by else "nvidia-smi"
 
 
-def evidence(gpu: Gpu, value: str, expected: str | None = None, basis: str | None = None) -> Evidence:
+def evidence(
+    gpu: Gpu, value: str, expected: str | None = None, basis: str | None = None
+) -> Evidence:
     """A figure that the driver gave for a card."""
     return Evidence(
         value=f"{label(gpu)}: {value}", source=from_driver(gpu), expected=expected, basis=basis
@@ -78,7 +80,7 @@ def evidence(gpu: Gpu, value: str, expected: str | None = None, basis: str | Non
 
 
 def power_cycle(seen: Seen, text: str, cost: str) -> Remedy:
-    """Start the node anew: a guest as a whole, since the card stays powered over a reboot inside."""
+    """Start the node anew, a guest as a whole: a reboot inside leaves the card powered."""
     virt = seen.facts.virt
     if not virt.guest:
         return Remedy(text=text, action=Action.REBOOT, commands=("reboot",), cost=cost)

@@ -40,7 +40,9 @@ def _rows(
     severity: Severity, step: str, action: Action, texts: dict[tuple[int, ...], str]
 ) -> dict[int, Meaning]:
     return {
-        code: Meaning(text, severity, step, action) for codes, text in texts.items() for code in codes
+        code: Meaning(text, severity, step, action)
+        for codes, text in texts.items()
+        for code in codes
     }
 
 
@@ -106,7 +108,10 @@ CATALOGUE: dict[int, Meaning] = {
         _WARNING,
         "update the driver on host and guest",
         Action.RELOAD_DRIVER,
-        {(78,): "a virtual GPU could not start", (151,): "key rotation failed (confidential computing)"},
+        {
+            (78,): "a virtual GPU could not start",
+            (151,): "key rotation failed (confidential computing)",
+        },
     ),
     **_rows(
         _INFO,

@@ -17,7 +17,8 @@ _SIZE = re.compile(r"(\d{1,9}) ([kKMGT]B)")
 _SPEED = re.compile(r"(\d{2,6}) (?:MT/s|MHz)")
 
 _ALONE, _END = r"(?<![A-Za-z0-9])", r"(?![A-Za-z0-9])"
-_SOCKET = re.compile(rf"{_ALONE}(?:P|CPU|PROC|NODE|SOCKET)[ _-]?\d{{1,2}}{_END}", re.IGNORECASE)
+_SOCKET = re.compile(rf"{_ALONE}(?:P|CPU|PROC|SOCKET)[ _-]?\d{{1,2}}{_END}", re.IGNORECASE)
+_NODE = re.compile(rf"{_ALONE}NODE[ _-]?\d{{1,2}}{_END}", re.IGNORECASE)
 _CONTROLLER = re.compile(rf"{_ALONE}(?:MC|Controller)[ _-]?(\d{{1,2}}){_END}", re.IGNORECASE)
 _CHANNEL = tuple(
     re.compile(pattern, re.IGNORECASE)
@@ -62,7 +63,7 @@ def _dimm(fields: dict[str, str]) -> Dimm:
     return Dimm(
         locator=locator,
         bank=bank,
-        socket=" ".join(dict.fromkeys(found.upper() for found in _SOCKET.findall(names))) or None,
+        socket=_first(_SOCKET, names) or _first(_NODE, names),
         channel=_channel(names),
         size_bytes=_size(fields.get("Size", "")),
         speed_mts=_speed(fields.get("Speed")),
@@ -70,12 +71,20 @@ def _dimm(fields: dict[str, str]) -> Dimm:
     )
 
 
+def _first(pattern: re.Pattern[str], names: str) -> str | None:
+    found = pattern.search(names)
+    return found[0].upper() if found else None
+
+
 def _channel(names: str) -> str | None:
+    """The channel, with the memory controller or the die that it belongs to before it."""
     found = next((match for pattern in _CHANNEL if (match := pattern.search(names))), None)
     if found is None:
         return None
     controller = _CONTROLLER.search(names)
-    return (f"{controller[1]}:" if controller else "") + found[1].upper()
+    die = _first(_NODE, names) if _SOCKET.search(names) else None
+    above = [part for part in (die, controller and controller[1]) if part]
+    return ":".join([*above, found[1].upper()])
 
 
 def _size(text: str) -> int | None:

@@ -8,8 +8,9 @@ from nodecheck.model import Struct
 class Hop(Struct, frozen=True, kw_only=True):
     """One device on the way, the accelerator first.
 
-    Speeds in GT/s, widths in lanes; None where they read Unknown, 0 or are missing. `emulated` marks
-    a virtual port, whose values are fiction. `gone` says that the configuration space reads all ones
+    Speeds in GT/s, widths in lanes; None where they read Unknown, 0 or are missing. `emulated`
+    marks a virtual port, whose values are fiction. `gone` says that the configuration space reads
+    all ones
     (width 63), `link_files` that the node has the device's link registers at all.
     """
 

@@ -6,8 +6,8 @@ Pure: facts in, links out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from nodecheck.checks.gpu.facts import Gpu
@@ -72,7 +72,7 @@ def encoded_bytes_per_second(gts: float | None, width: int | None) -> float | No
 
 
 def in_guest(seen: Seen) -> bool:
-    """Whether the node is a guest: the platform shows it, or the driver says that a card is passed on."""
+    """Whether the node is a guest: the platform shows it, or a card is passed through."""
     modes = ((gpu.virtualisation or "").casefold() for gpu in seen.facts.gpus)
     return bool(seen.facts.virt.guest) or any(mode in GUEST_MODES for mode in modes)
 
@@ -88,7 +88,19 @@ def links(seen: Seen) -> Iterator[Link]:
     for number, gpu in enumerate(seen.facts.gpus):
         if gpu.pci_address in told or gpu.chip_to_chip or gpu.lost:
             continue
-        yield _by_driver(gpu, gpu.pci_address or f"GPU {number if gpu.index is None else gpu.index}")
+        yield _by_driver(
+            gpu, gpu.pci_address or f"GPU {number if gpu.index is None else gpu.index}"
+        )
+
+
+def once(found: Iterable[Link]) -> list[Link]:
+    """A switch's uplink lies on the way of several cards and is one link."""
+    return list({link.place: link for link in found}.values())
+
+
+def subjects(affected: Iterable[Link]) -> str:
+    """The accelerators that links belong to."""
+    return ", ".join(dict.fromkeys(link.accelerator for link in affected))
 
 
 def _on_path(path: Path, gpu: Gpu | None, source: str) -> Iterator[Link]:
@@ -100,21 +112,20 @@ def _on_path(path: Path, gpu: Gpu | None, source: str) -> Iterator[Link]:
         if first == 0 and gpu is not None and not _tells(device):
             yield _by_driver(gpu, path.accelerator)
         else:
-            yield _pair(path.accelerator, device, port, gpu, source, own=first == 0)
+            link = _pair(device, port, source)
+            if first == 0 and gpu is not None:
+                link = _with_driver(link, gpu)
+            yield replace(link, accelerator=path.accelerator, gpu=gpu)
 
 
 def _tells(hop: Hop) -> bool:
     return hop.current_width is not None and hop.current_gts is not None
 
 
-def _pair(
-    accelerator: str, device: Hop, port: Hop | None, gpu: Gpu | None, source: str, *, own: bool
-) -> Link:
+def _pair(device: Hop, port: Hop | None, source: str) -> Link:
     real = port if port is not None and not port.emulated else None
-    known = real is not None and real.maximum_width is not None
-    driver = gpu if own and not known else None
     return Link(
-        accelerator=accelerator,
+        accelerator=device.address,
         place=device.address,
         source=f"{source} {device.address}" + (f" and {real.address}" if real else ""),
         gts=_least(device.current_gts, real.current_gts if real else None),
@@ -123,10 +134,13 @@ def _pair(
         device_width=device.maximum_width,
         port_gts=real.maximum_gts if real else None,
         port_width=real.maximum_width if real else None,
-        ceiling_gts=_ceiling(gpu) if own else None,
-        ceiling_width=driver.link_width_max if driver else None,
-        gpu=gpu,
     )
+
+
+def _with_driver(link: Link, gpu: Gpu) -> Link:
+    """The card's own link with the driver's maxima, of the width only where the port has none."""
+    width = gpu.link_width_max if link.port_width is None else None
+    return replace(link, ceiling_gts=_ceiling(gpu), ceiling_width=width)
 
 
 def _by_driver(gpu: Gpu, name: str) -> Link:

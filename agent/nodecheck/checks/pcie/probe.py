@@ -45,9 +45,11 @@ def _hop(device: pci.PciDevice) -> Hop:
 
 
 def _note_unknown(reader: Reader, path: Path) -> None:
-    """The accelerator's own link; what a bridge above does not tell only narrows what can be judged."""
+    """The accelerator's own link; a bridge that tells nothing only leaves an end open."""
     own = path.hops[0]
     if own.current_width is None or own.current_gts is None:
-        reason = Reason.FAILED if own.gone else Reason.UNSUPPORTED if own.link_files else Reason.ABSENT
+        reason = (
+            Reason.FAILED if own.gone else Reason.UNSUPPORTED if own.link_files else Reason.ABSENT
+        )
         detail = f"{path.accelerator}: link speed or width is not told"
         reader.gap("paths.hops", reason, detail)

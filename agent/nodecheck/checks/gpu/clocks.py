@@ -1,0 +1,48 @@
+"""Clocks, power and temperature of a card in the words of a finding. Pure."""
+
+from __future__ import annotations
+
+from nodecheck.checks.gpu.facts import Gpu
+from nodecheck.units import percent
+
+POWER_BRAKE, HW_THERMAL, SW_THERMAL, POWER_CAP, HW_SLOWDOWN = (
+    "hw_power_brake_slowdown",
+    "hw_thermal_slowdown",
+    "sw_thermal_slowdown",
+    "sw_power_cap",
+    "hw_slowdown",
+)
+HOLDING = (POWER_BRAKE, HW_THERMAL, SW_THERMAL, POWER_CAP, HW_SLOWDOWN)
+"""The clock event reasons that hold a clock down."""
+
+
+def state(gpu: Gpu) -> str:
+    """Clocks, power and temperature as far as they are known."""
+    parts = []
+    if gpu.sm_clock_mhz is not None and gpu.maximum_sm_clock_mhz:
+        parts.append(f"SM clock {gpu.sm_clock_mhz} of {gpu.maximum_sm_clock_mhz} MHz")
+    if gpu.power_watts is not None and gpu.power_limit_watts:
+        parts.append(f"{gpu.power_watts:.0f} of {gpu.power_limit_watts:.0f} W")
+    if gpu.temperature_celsius is not None:
+        parts.append(f"{gpu.temperature_celsius} °C")
+    return ", ".join(parts)
+
+
+def in_brackets(gpu: Gpu) -> str:
+    """The state after a value, nothing where nothing of it is known."""
+    known = state(gpu)
+    return f" ({known})" if known else ""
+
+
+def clock_impact(cards: list[Gpu], otherwise: str) -> str:
+    """What a low clock costs, by the worst card; `otherwise` where no clock was read."""
+    shares = [
+        gpu.sm_clock_mhz / gpu.maximum_sm_clock_mhz
+        for gpu in cards
+        if gpu.sm_clock_mhz is not None and gpu.maximum_sm_clock_mhz
+    ]
+    if not shares:
+        return otherwise
+    return (
+        f"SM clock at {percent(min(shares))} of its maximum; prompt processing slows down with it"
+    )

@@ -1,0 +1,186 @@
+"""Judges what holds the cards back: a power cap at full load is normal, a power brake never."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from nodecheck.checks.gpu.clocks import (
+    HW_THERMAL,
+    POWER_BRAKE,
+    POWER_CAP,
+    SW_THERMAL,
+    clock_impact,
+    in_brackets,
+)
+from nodecheck.checks.gpu.facts import Gpu
+from nodecheck.checks.gpu.wording import evidence, labels, ours, selector
+from nodecheck.checks.seen import Seen
+from nodecheck.model import Action, Finding, Owner, Remedy, Severity
+from nodecheck.units import percent
+
+
+def _held_by(seen: Seen, reason: str, *, but: tuple[str, ...] = ()) -> list[Gpu]:
+    return [
+        gpu
+        for gpu in ours(seen)
+        if reason in (gpu.clocks_event_reasons or ())
+        and not any(other in (gpu.clocks_event_reasons or ()) for other in but)
+    ]
+
+
+_COOLING = Remedy(
+    text="Check fans, airflow, inlet temperature and dust; passive cards need the server's fans "
+    "at the "
+    "speed that the vendor asks for.",
+    action=Action.CHANGE_SETTING,
+    commands=("nvidia-smi -q -d TEMPERATURE,PERFORMANCE", "ipmitool sdr type fan"),
+    cost="none for looking; the node is off for cleaning",
+)
+
+
+class _Slowdown(NamedTuple):
+    """A clock event reason that is a finding of its own."""
+
+    id: str
+    severity: Severity
+    reason: str
+    summary: str
+    remedy: Remedy
+
+
+_BRAKE = _Slowdown(
+    "gpu.hw_power_brake_slowdown",
+    Severity.CRITICAL,
+    POWER_BRAKE,
+    "the server's power brake slows the GPU down",
+    Remedy(
+        text="Check power supplies and their redundancy, the card's power cabling and the power "
+        "cap "
+        "that the management controller sets.",
+        action=Action.RESEAT,
+        commands=("ipmitool sdr type 'Power Supply'", "ipmitool dcmi power reading"),
+        cost="the node is off for work on cables",
+    ),
+)
+_TOO_HOT = _Slowdown(
+    "gpu.hw_thermal_slowdown",
+    Severity.CRITICAL,
+    HW_THERMAL,
+    "the GPU is too hot and has cut its clocks",
+    _COOLING,
+)
+_WARM = _Slowdown(
+    "gpu.sw_thermal_slowdown",
+    Severity.WARNING,
+    SW_THERMAL,
+    "the GPU or its memory is above its operating temperature",
+    _COOLING,
+)
+
+
+def _slowed(seen: Seen, kind: _Slowdown, cards: list[Gpu]) -> Iterator[Finding]:
+    if not cards:
+        return
+    basis = "in two samples a second apart" if seen.live else "in the one sample there is"
+    yield Finding(
+        id=kind.id,
+        severity=kind.severity,
+        subject=labels(cards),
+        summary=kind.summary,
+        evidence=tuple(
+            evidence(gpu, f"{kind.reason} active{in_brackets(gpu)}", "not active", basis)
+            for gpu in cards
+        ),
+        impact=clock_impact(cards, "the card works below the clocks that it could have"),
+        remedy=kind.remedy,
+        owner=Owner.HARDWARE,
+    )
+
+
+def judge_power_brake(seen: Seen) -> Iterator[Finding]:
+    """The system pulls the card's power brake pin."""
+    yield from _slowed(seen, _BRAKE, _held_by(seen, POWER_BRAKE))
+
+
+def judge_hw_thermal(seen: Seen) -> Iterator[Finding]:
+    """The card cuts its clocks because it is too hot."""
+    yield from _slowed(seen, _TOO_HOT, _held_by(seen, HW_THERMAL))
+
+
+def judge_sw_thermal(seen: Seen) -> Iterator[Finding]:
+    """The driver lowers the clocks because the card or its memory is near its limit."""
+    yield from _slowed(seen, _WARM, _held_by(seen, SW_THERMAL, but=(HW_THERMAL,)))
+
+
+def judge_power_cap(seen: Seen) -> Iterator[Finding]:
+    """A card at its power limit, unless the limit was lowered so far that this is told."""
+    cards = [gpu for gpu in _held_by(seen, POWER_CAP) if not _bites(gpu, seen)]
+    if cards:
+        yield Finding(
+            id="gpu.sw_power_cap",
+            severity=Severity.INFO,
+            subject=labels(cards),
+            summary="the GPU runs at its power limit",
+            evidence=tuple(evidence(gpu, f"{POWER_CAP} active{in_brackets(gpu)}") for gpu in cards),
+            impact="normal at full load: the SM clock gives way, the memory clock does not, and "
+            "decode is "
+            "bound by memory",
+            remedy=Remedy(text="None.", action=Action.NONE),
+            owner=Owner.USER,
+        )
+
+
+def _limit_share(gpu: Gpu) -> float | None:
+    limit, default = gpu.power_limit_watts, gpu.default_power_limit_watts
+    return limit / default if limit is not None and default else None
+
+
+def _bites(gpu: Gpu, seen: Seen) -> bool:
+    share = _limit_share(gpu)
+    low = share is not None and share < seen.policy.thresholds.power_limit_warning_share
+    return low and POWER_CAP in (gpu.clocks_event_reasons or ())
+
+
+def judge_power_limit(seen: Seen) -> Iterator[Finding]:
+    """A limit below the card's default; it costs something only where the card is held by it."""
+    limits = seen.policy.thresholds
+    cards = [
+        gpu
+        for gpu in ours(seen)
+        if (share := _limit_share(gpu)) is not None and share < limits.power_limit_info_share
+    ]
+    if not cards:
+        return
+    biting = [gpu for gpu in cards if _bites(gpu, seen)]
+    least = min(biting or cards, key=lambda gpu: _limit_share(gpu) or 1)
+    yield Finding(
+        id="gpu.power_limit_lowered",
+        severity=Severity.WARNING if biting else Severity.INFO,
+        subject=labels(biting or cards),
+        summary=f"power limit at {percent(_limit_share(least) or 0)} of the card's default"
+        + (", and the card is held by it" if biting else ""),
+        evidence=tuple(
+            evidence(
+                gpu,
+                f"limit {gpu.power_limit_watts:.0f} W{in_brackets(gpu)}",
+                f"{gpu.default_power_limit_watts:.0f} W by default",
+            )
+            for gpu in cards
+        ),
+        impact=clock_impact(biting, "prompt processing is slower; the memory clock is untouched")
+        if biting
+        else "none now: the card is not held by it",
+        remedy=Remedy(
+            text="If the limit was not set on purpose, set the default again and read it back: "
+            "some "
+            "cards refuse without saying so.",
+            action=Action.CHANGE_SETTING,
+            commands=tuple(
+                f"nvidia-smi -i {selector([gpu])} -pl {gpu.default_power_limit_watts:.0f}"
+                for gpu in cards
+            ),
+            cost="more power and heat",
+        ),
+        owner=Owner.OPERATOR,
+    )

@@ -1,0 +1,156 @@
+"""Judges the speed of a link: under load as a fault, at idle as what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nodecheck.checks.pcie.link import (
+    Link,
+    encoded_bytes_per_second,
+    generation,
+    in_guest,
+    links,
+    once,
+    subjects,
+)
+from nodecheck.checks.seen import Seen
+from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity
+from nodecheck.units import gb_per_second
+
+
+def _below_speed(seen: Seen) -> list[Link]:
+    return [
+        link
+        for link in once(links(seen))
+        if link.gts is not None and link.wanted_gts is not None and link.gts < link.wanted_gts
+    ]
+
+
+def _is_loaded(link: Link, seen: Seen) -> bool | None:
+    """Whether the card works in a state in which its link must be fast.
+
+    None where it is stuck in a slow state under load, which is a finding of its own.
+    """
+    limits, gpu = seen.policy.thresholds, link.gpu
+    if gpu is None or gpu.utilisation_share is None or gpu.performance_state is None:
+        return False
+    if gpu.utilisation_share < limits.busy_gpu_share:
+        return False
+    return True if gpu.performance_state <= limits.loaded_performance_state else None
+
+
+def judge_speed(seen: Seen) -> Iterator[Finding]:
+    """Links that stay slow while their card works."""
+    slow = [link for link in _below_speed(seen) if _is_loaded(link, seen)]
+    if not slow:
+        return
+    worst = min(slow, key=lambda link: (link.gts or 0) / (link.wanted_gts or 1))
+    now = encoded_bytes_per_second(worst.gts, worst.width)
+    full = encoded_bytes_per_second(worst.wanted_gts, worst.width)
+    rates = (
+        f"at most {gb_per_second(now)} instead of {gb_per_second(full)}"
+        if now and full
+        else (f"{worst.gts} of {worst.wanted_gts} GT/s a lane")
+    )
+    yield Finding(
+        id="pcie.speed_below_max",
+        severity=Severity.WARNING,
+        subject=subjects(slow),
+        summary=f"PCIe link at {generation(worst.gts)} under load, "
+        f"{generation(worst.wanted_gts)} possible",
+        evidence=tuple(_speed_evidence(link) for link in slow),
+        impact=f"{rates} each way for loading, offload and traffic between cards",
+        remedy=_speed_remedy(guest=in_guest(seen)),
+        owner=Owner.HYPERVISOR if in_guest(seen) else Owner.HARDWARE,
+    )
+
+
+def _speed_remedy(*, guest: bool) -> Remedy:
+    if guest:
+        return Remedy(
+            text="Ask the host for the slot's own generation and error counters; a guest cannot "
+            "see "
+            "or change them.",
+            action=Action.NONE,
+            commands=("on the host: lspci -vvv -s <address> | grep -E 'LnkCap|LnkSta|LnkCtl2'",),
+        )
+    return Remedy(
+        text="Check the slot's speed in the firmware setup (auto, not a fixed generation), then "
+        "riser, "
+        "cable and seating; LnkCtl2 tells whether someone capped the target speed.",
+        action=Action.RESEAT,
+        commands=("lspci -vvv -s <address> | grep -E 'LnkCap|LnkSta|LnkCtl2'",),
+        cost="a reboot for the firmware setup; the node is off for reseating",
+    )
+
+
+def _speed_evidence(link: Link) -> Evidence:
+    gpu = link.gpu
+    busy = gpu.utilisation_share if gpu else None
+    state = gpu.performance_state if gpu else None
+    load = "load not known" if busy is None else f"{busy:.0%} busy"
+    return Evidence(
+        value=f"{link.place}: {generation(link.gts)}, {load}"
+        + ("" if state is None else f", P{state}"),
+        source=link.source,
+        expected=generation(link.wanted_gts),
+        basis="the slower of both ends' maxima",
+    )
+
+
+def judge_idle(seen: Seen) -> Iterator[Finding]:
+    """Links that are slow while nothing is known to use them."""
+    slow = [link for link in _below_speed(seen) if _is_loaded(link, seen) is False]
+    if slow:
+        yield Finding(
+            id="pcie.idle_downshift",
+            severity=Severity.INFO,
+            subject=subjects(slow),
+            summary=f"PCIe link at {generation(slow[0].gts)} of {generation(slow[0].wanted_gts)}, "
+            "not under load",
+            evidence=tuple(_speed_evidence(link) for link in slow),
+            impact="none: an idle card slows its link down to save power and is at full speed "
+            "under "
+            "load; whether it gets there was not seen",
+            remedy=Remedy(text="None. Look again while the card works.", action=Action.NONE),
+            owner=Owner.USER,
+        )
+
+
+def judge_host_limit(seen: Seen) -> Iterator[Finding]:
+    """Links at the speed of a port that is older than the card."""
+    limited = [link for link in once(links(seen)) if _host_limit(link) is not None]
+    if limited:
+        first = limited[0]
+        now = encoded_bytes_per_second(first.gts, first.width)
+        full = encoded_bytes_per_second(first.device_gts, first.width)
+        yield Finding(
+            id="pcie.host_limit",
+            severity=Severity.INFO,
+            subject=subjects(limited),
+            summary=f"{generation(first.device_gts)} card in a {generation(first.gts)} slot, "
+            "at the slot's full speed",
+            evidence=tuple(_limit_evidence(link) for link in limited),
+            impact=f"{gb_per_second(now)} each way; the card could do {gb_per_second(full)}"
+            if now and full
+            else "the slot's speed, not the card's",
+            remedy=Remedy(text="None: only another board changes it.", action=Action.NONE),
+            owner=Owner.HARDWARE,
+        )
+
+
+def _host_limit(link: Link) -> float | None:
+    """The port's speed where it holds the card back and the link runs at it."""
+    limit = link.port_gts if link.port_gts is not None else link.ceiling_gts
+    if limit is None or link.device_gts is None or link.gts != limit:
+        return None
+    return limit if link.device_gts > limit else None
+
+
+def _limit_evidence(link: Link) -> Evidence:
+    return Evidence(
+        value=f"{link.place}: {generation(link.gts)} x{link.width or '?'}",
+        source=link.source,
+        expected=f"device {generation(link.device_gts)}, port {generation(_host_limit(link))}",
+        basis="the ends' own maxima",
+    )

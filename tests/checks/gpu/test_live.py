@@ -1,0 +1,187 @@
+"""The whole way from NVML to findings, against a library that answers as a driver would."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodecheck.machine import nvml
+from tests.checks.gpu.inputs import device, xml
+from tests.checks.gpu.inputs import L40 as PRINTED_L40
+from tests.checks.gpu.judging import probed
+from tests.fake_nvml.build import FakeNvml, fake_nvml
+from tests.fake_nvml.profiles import GB10, H100, IDLE_4090, L40, PRO_6000, at
+from tests.trees import Link, Tree, plant
+
+__all__ = ["fake_nvml"]
+
+ONE: Tree = device("0000:01:00.0")
+THREE: Tree = {**ONE, **device("0000:02:00.0"), **device("0000:03:00.0")}
+
+
+def ids(answer: dict[str, Any]) -> dict[str, str]:
+    return {finding["id"]: finding["severity"] for finding in answer["findings"]}
+
+
+def test_three_l40(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    answer = fake_nvml.probe(THREE, [at(L40, 1), at(L40, 2), at(L40, 3)], tmp_path)
+    assert answer["gpu"]["state"] == "ok"
+    assert answer["gpu"]["driver_version"] == "580.65.06"
+    assert answer["gpu"]["cuda_version"] == "13.0"
+    assert [gpu["pci_address"] for gpu in answer["gpus"]] == [
+        "0000:01:00.0", "0000:02:00.0", "0000:03:00.0",
+    ]  # fmt: skip
+    for gpu in answer["gpus"]:
+        assert gpu["seen_by"] == ["nvml", "pci"]
+        assert gpu["granted"] is True
+        assert gpu["vram_bytes_per_second"] == pytest.approx(864.096e9)
+        assert gpu["vram_rate_source"] == "2 x 9001 MHz x 384 bit / 8"
+        assert gpu["virtualisation"] == "Pass-Through"
+    assert ids(answer) == {}
+    assert not answer["pynvml_imported"]  # only the child pays for it
+
+
+def test_nvml_and_nvidia_smi_give_the_same_facts(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    live = fake_nvml.probe(ONE, [at(L40, 1)], tmp_path)["gpus"][0]
+    tree = {**ONE, "cmd/nvidia-smi_-q_-x.txt": xml([{**PRINTED_L40, "virtualisation": "Pass-Through"}])}
+    (printed,) = probed(plant(tree, tmp_path / "printed"))[0].gpus
+    for member in (
+        "index", "pci_address", "name", "pci_device_id", "memory_bytes", "unified_memory",
+        "memory_clock_mhz", "maximum_memory_clock_mhz", "sm_clock_mhz", "maximum_sm_clock_mhz",
+        "vram_bytes_per_second", "performance_state", "temperature_celsius", "power_watts",
+        "power_limit_watts", "default_power_limit_watts", "ecc_volatile_uncorrectable",
+        "remap_pending", "remap_failure", "remapped_rows_uncorrectable", "link_generation",
+        "link_generation_max", "link_generation_device_max", "link_width", "link_width_max",
+        "mig", "persistence", "virtualisation", "granted", "lost", "error",
+    ):  # fmt: skip
+        assert live[member] == getattr(printed, member), member
+    assert tuple(live["clocks_event_reasons"]) == printed.clocks_event_reasons
+
+
+@pytest.mark.parametrize(
+    ("card", "ids_", "rate"),
+    [
+        (L40, "10de:26b5", 864.1e9),
+        (PRO_6000, "10de:2bb1", 1792.1e9),
+        (H100, "10de:2330", 3352.3e9),
+        (IDLE_4090, "10de:2684", 1008.1e9),
+        (GB10, "10de:2e12", 273e9),
+        ({**H100, "name": "NVIDIA H200", "device_id": 0x233510DE, "memory_bus_bits": 6144,
+          "memory_clock_max": 3201}, "10de:2335", 4800e9),
+    ],
+)  # fmt: skip
+def test_memory_rates(
+    card: dict[str, str | int], ids_: str, rate: float, fake_nvml: FakeNvml, tmp_path: Path
+) -> None:
+    answer = fake_nvml.probe(device("0000:01:00.0", ids=ids_), [at(card, 1)], tmp_path)
+    assert answer["gpus"][0]["vram_bytes_per_second"] == pytest.approx(rate, rel=1e-4)
+
+
+def test_an_idle_card_is_not_blamed(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    slow = device("0000:01:00.0", ids="10de:2684", pci_class="0x030000", now=("2.5 GT/s PCIe", "16"))
+    answer = fake_nvml.probe(slow, [at(IDLE_4090, 1)], tmp_path)
+    assert ids(answer) == {"gpu.persistence_off": "info", "pcie.idle_downshift": "info"}
+    unsupported = {gap["field"] for gap in answer["gaps"] if gap["reason"] == "unsupported"}
+    assert "gpus.ecc_volatile_uncorrectable" in unsupported
+
+
+def test_unified_memory(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    tree = device("0000:01:00.0", ids="10de:2e12", now=("2.5 GT/s PCIe", "1"), most=("32.0 GT/s PCIe", "16"))
+    answer = fake_nvml.probe(tree, [at(GB10, 1)], tmp_path)
+    assert ids(answer) == {"gpu.unified_memory": "info"}
+    assert answer["gpus"][0]["memory_bytes"] is None
+
+
+def test_a_lost_card_is_lost_and_the_others_are_told(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    answer = fake_nvml.probe(THREE, [at(L40, 1), at(L40, 2, handle="!15"), at(L40, 3)], tmp_path)
+    assert ids(answer) == {"gpu.lost": "critical"}
+    assert [gpu["lost"] for gpu in answer["gpus"]] == [False, True, False]
+    assert answer["gpus"][1]["pci_address"] == "0000:02:00.0"
+
+
+def test_a_card_lost_between_two_calls(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    answer = fake_nvml.probe(ONE, [at(L40, 1, memory_total="!15", utilisation="!15")], tmp_path)
+    assert ids(answer) == {"gpu.lost": "critical"}
+
+
+def test_an_older_driver_lacks_functions(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    answer = fake_nvml.probe(ONE, [at(L40, 1, clock_event_reasons=0x4)], tmp_path, old=True)
+    (gpu,) = answer["gpus"]
+    assert gpu["memory_bytes"] == 48305799168
+    assert gpu["temperature_celsius"] == 61
+    assert gpu["clocks_event_reasons"] == ["sw_power_cap"]
+
+
+def test_a_refused_field_is_a_gap_and_the_rest_is_told(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    answer = fake_nvml.probe(ONE, [at(L40, 1, utilisation="!3", power_limit="!999")], tmp_path)
+    (gpu,) = answer["gpus"]
+    assert gpu["utilisation_share"] is None
+    assert gpu["memory_bytes"] == 48305799168
+    reasons = {gap["field"]: gap["reason"] for gap in answer["gaps"]}
+    assert reasons["gpus.utilisation_share"] == "unsupported"
+    assert reasons["gpus.power_limit_watts"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("error", "id_", "state"),
+    [
+        (9, "gpu.driver_missing", "missing"),
+        (18, "gpu.driver_mismatch", "mismatch"),
+        (999, "gpu.nvml_failed", "failed"),
+        (4, "gpu.device_denied", "failed"),
+    ],
+)
+def test_a_driver_that_does_not_start(
+    error: int, id_: str, state: str, fake_nvml: FakeNvml, tmp_path: Path
+) -> None:
+    answer = fake_nvml.probe(ONE, [at(L40, 1)], tmp_path, init=f"!{error}")
+    assert ids(answer) == {id_: "critical"}
+    assert answer["gpu"]["state"] == state
+    assert len(answer["gpus"]) == 1
+
+
+@pytest.mark.parametrize("where", ["init", "memory_total"])
+def test_a_driver_that_hangs_is_told_in_time(where: str, fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    system = {"init": "hang"} if where == "init" else {}
+    card = at(L40, 1) if where == "init" else at(L40, 1, memory_total="hang")
+    answer = fake_nvml.probe(ONE, [card], tmp_path, **system)
+    assert ids(answer) == {"gpu.unresponsive": "critical"}
+    assert answer["elapsed_seconds"] < 2.0 + 1.0 + 2.0  # deadline, one card, slack
+    assert [gpu["pci_address"] for gpu in answer["gpus"]] == ["0000:01:00.0"]
+
+
+def test_a_hang_without_a_card_of_ours_is_not_told(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    link: Tree = {
+        "sys/devices/pci0000:00/0000:01:00.0/driver": Link("../../../bus/pci/drivers/vfio-pci"),
+        "sys/bus/pci/drivers/vfio-pci/new_id": "",
+    }
+    answer = fake_nvml.probe({**ONE, **link}, [at(L40, 1)], tmp_path, init="hang")
+    assert ids(answer) == {"gpu.not_granted": "info"}
+
+
+def test_a_slowdown_that_only_flashes_is_not_counted(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    flash = at(L40, 1, clock_event_reasons="0x88,0x0")
+    assert ids(fake_nvml.probe(ONE, [flash], tmp_path)) == {}
+
+
+def test_a_slowdown_that_stays_is_counted(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    answer = fake_nvml.probe(ONE, [at(L40, 1, clock_event_reasons="0x88,0x80")], tmp_path)
+    assert ids(answer) == {"gpu.hw_power_brake_slowdown": "critical"}
+    assert answer["gpus"][0]["clocks_event_reasons"] == ["hw_power_brake_slowdown"]
+
+
+def test_without_a_sign_of_a_driver_nothing_is_loaded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(devices_expected: int) -> nvml.Answer:
+        raise AssertionError(devices_expected)
+
+    monkeypatch.setattr(nvml, "query", refuse)
+    monkeypatch.setattr(nvml, "worth_trying", lambda host, nvidia_on_pci: nvidia_on_pci)
+    host = plant({"proc/cpuinfo": ""}, tmp_path / "node")
+    host.live = True
+    answer, gaps = probed(host)
+    assert answer.gpu.state is None
+    assert gaps == []
