@@ -1,4 +1,4 @@
-"""What the import contracts cannot say: who may import what from outside, and how long a file is."""
+"""What import contracts cannot say: who may import what from outside, how long a file is."""
 
 from __future__ import annotations
 

@@ -57,6 +57,7 @@ PRIMARY_INPUTS = {
         "/nvml.json",
         "/cmd/nvidia-smi_-q_-x.txt",
         "/cmd/nvidia-smi_-q.txt",
+        "/cmd/nvidia-smi_--query-gpu.csv",
         "/cmd/nvidia-smi.txt",
     ),
     "kernel_log": ("/cmd/dmesg.txt",),

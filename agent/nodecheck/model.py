@@ -100,7 +100,8 @@ class Finding(Struct, frozen=True, kw_only=True):
     """One fault, told once: `id` is `subject.problem` and part of the product's contract.
 
     `subject` names what is affected (a device, a mount, the CPU). `impact` is a number wherever one
-    can be had. `waived` is the reason that a policy gives for living with it.
+    can be had. `headline` says it shorter than the summary, where that is long. `waived` is the
+    reason that a policy gives for living with it.
     """
 
     id: str
@@ -111,6 +112,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     impact: str
     remedy: Remedy
     owner: Owner
+    headline: str | None = None
     waived: str | None = None
 
 
@@ -181,7 +183,8 @@ class Workload(Struct, frozen=True, kw_only=True):
     """A model to serve. `named_by_user` is false for the policy's reference workload.
 
     `weights_bytes` are the bytes of all weights, `layers` the transformer blocks,
-    `kv_bytes_per_token` the attention cache that one token takes, `weight_type` the name of the dominant quantisation.
+    `kv_bytes_per_token` the attention cache that one token takes, `weight_type` the name of the
+    dominant quantisation.
     """
 
     name: str

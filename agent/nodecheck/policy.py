@@ -167,7 +167,12 @@ class Thresholds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     host_pool_min_bytes_per_second: Amount = 1e9
     """Above this, fetching a prefix from RAM beats computing it again: 10k tokens of an 8B model
     take 1.5 s at 1 GB/s against 1.8 s of prefill. Source: nodecheck's own judgement."""
-    gpu_memory_idle_bytes: Annotated[int, Meta(ge=0, description="GPU memory in use above this is another program's. Source: a CUDA context holds 200 to 600 MB, a desktop some hundred")] = GIB
+    power_at_limit_share: Share = 0.95
+    """A GPU that draws this share of its power limit is held by it, whether or not the reason was
+    read. Source: nodecheck's own judgement."""
+    gpu_memory_idle_bytes: Bytes = GIB
+    """GPU memory in use above this is another program's. Source: a CUDA context holds 200 to 600
+    MB, a desktop some hundred."""
     busy_node_share: Share = 0.50
     """Busy share of all CPUs from which the node is serving and kernels are left out. Source:
     nodecheck's own judgement."""
@@ -210,7 +215,8 @@ def parse_size(text: str) -> int:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?i?B?)\s*", text)
     if not match or match[2] not in _UNITS:
         raise PolicyError(f"{text!r} is no size; write it as 10GiB, 500MB or a number of bytes")
-    return round(float(match[1]) * _UNITS[match[2]])
+    size: int = round(float(match[1]) * _UNITS[match[2]])
+    return size
 
 
 def parse_policy(toml: str, name: str) -> Policy:
@@ -231,9 +237,10 @@ def _load_toml(text: str) -> dict[str, object]:
     else:
         import tomli as tomllib
     try:
-        return tomllib.loads(text)
+        content: dict[str, object] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise PolicyError(f"not TOML: {error}") from error
+    return content
 
 
 def _sizes_in_bytes(content: object) -> object:

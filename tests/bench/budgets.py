@@ -54,30 +54,30 @@ def main() -> int:
     present = {name: argv for name, argv in COMMANDS.items() if shutil.which(argv[0])}
     for name in COMMANDS.keys() - present.keys():
         print(f"{name}: not installed, left out")
-    seconds: dict[str, list[float]] = {name: [] for name in present}
-    memory: dict[str, int] = dict.fromkeys(present, 0)
+    seconds, memory = _rounds(present)
+    held = [_held(name, peer, limit, seconds) for name, peer, limit in BUDGETS if peer in present]
+    peak = memory["nodecheck --quick"] / 1e6
+    held.append(_shown("nodecheck --quick peak memory, MB", peak, QUICK_MEMORY_BYTES / 1e6))
+    full = statistics.median(run([NODECHECK, "--json", "--kernels", "always"])[0] for _ in range(5))
+    held.append(_shown("nodecheck full report, s", full, FULL_REPORT_SECONDS))
+    return 0 if all(held) else 1
+
+
+def _rounds(commands: dict[str, list[str]]) -> tuple[dict[str, list[float]], dict[str, int]]:
+    """Seconds of every round and peak bytes by command, the commands taking turns."""
+    seconds: dict[str, list[float]] = {name: [] for name in commands}
+    memory: dict[str, int] = dict.fromkeys(commands, 0)
     for _ in range(ROUNDS):
-        for name, argv in present.items():
+        for name, argv in commands.items():
             took, peak = run(argv)
             seconds[name].append(took)
             memory[name] = max(memory[name], peak)
     for name, times in seconds.items():
-        low, middle, high = min(times), statistics.median(times), max(times)
+        low, middle, high = (1000 * t for t in (min(times), statistics.median(times), max(times)))
         print(
-            f"{name:28} median {1000 * middle:6.0f} ms ({1000 * low:.0f}-{1000 * high:.0f})"
-            f"  peak {memory[name] / 1e6:5.1f} MB"
+            f"{name:28} median {middle:6.0f} ms ({low:.0f}-{high:.0f})  {memory[name] / 1e6:.1f} MB"
         )
-    held = [_held(*budget, seconds) for budget in BUDGETS if budget[1] in present]
-    held.append(
-        _shown(
-            "nodecheck --quick peak memory, MB",
-            memory["nodecheck --quick"] / 1e6,
-            QUICK_MEMORY_BYTES / 1e6,
-        )
-    )
-    full = statistics.median(run([NODECHECK, "--json", "--kernels", "always"])[0] for _ in range(5))
-    held.append(_shown("nodecheck full report, s", full, FULL_REPORT_SECONDS))
-    return 0 if all(held) else 1
+    return seconds, memory
 
 
 def _held(name: str, peer: str, budget: float | None, seconds: dict[str, list[float]]) -> bool:

@@ -141,7 +141,7 @@ def test_a_policy_named_by_the_environment_counts(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_one_line(three_l40: Path) -> None:
-    with open("/dev/full", "w") as full:
+    with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [*NODECHECK, "--root", str(three_l40)],
             stdout=full,

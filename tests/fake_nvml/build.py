@@ -1,4 +1,4 @@
-"""Compiles the fake library once a session, and runs probes against it in processes of their own."""
+"""Compiles the fake library once a session, and runs probes against it in their own processes."""
 
 from __future__ import annotations
 
@@ -41,9 +41,15 @@ class FakeNvml:
         }
 
     def probe(
-        self, tree: Tree, cards: Sequence[Card], place: Path, *, old: bool = False, **system: str | int
+        self,
+        tree: Tree,
+        cards: Sequence[Card],
+        place: Path,
+        *,
+        old: bool = False,
+        **system: str | int,
     ) -> dict[str, Any]:
-        """What the probe, the rules and the gaps say of a live node with this tree and these cards."""
+        """What probe, rules and gaps say of a live node with this tree and these cards."""
         plant(tree, place / "node")
         done = subprocess.run(
             (sys.executable, str(HERE / "live_probe.py"), str(place / "node")),

@@ -19,7 +19,8 @@ def by_name(seen: object) -> dict[str, Strategy]:
 def test_gpu_decode_is_held_by_vram_and_its_range_holds_the_measured_rate() -> None:
     alone = by_name(three_l40())["gpu-resident"]
     assert alone.limit.startswith("VRAM bandwidth")
-    assert alone.low is not None and alone.high is not None
+    assert alone.low is not None
+    assert alone.high is not None
     assert alone.low < 38.0 < alone.high
     assert alone.viability is Viability.VIABLE
 
@@ -33,7 +34,8 @@ def test_masked_cpu_decode_is_held_by_instructions_more_than_by_memory() -> None
     assert masked.limit.startswith("CPU instruction set (SSE2)")
     assert masked.viability is Viability.NOT_VIABLE
     from_memory_alone = 11.7e9 / (16.3 * GIB)
-    assert masked.high is not None and masked.high < from_memory_alone
+    assert masked.high is not None
+    assert masked.high < from_memory_alone
     unmasked = by_name(three_l40(AVX2))["cpu-only"]
     assert unmasked.limit.startswith("DRAM")
 

@@ -6,9 +6,10 @@ import msgspec
 
 from nodecheck.checks.seen import Facts, Seen
 from nodecheck.diagnose import diagnose
+from nodecheck.judge.figures import between, figure
 from nodecheck.judge.ruled_out import ruled_out
 from nodecheck.judge.strategies import strategies
-from nodecheck.judge.verdict import between, figure, unjudged, verdict
+from nodecheck.judge.verdict import unjudged, verdict
 from nodecheck.model import (
     Action,
     Evidence,

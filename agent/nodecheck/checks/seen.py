@@ -1,4 +1,4 @@
-"""What a rule sees: the facts of all checks, the measurements, the policy and the named workload."""
+"""What a rule sees: facts of all checks, measurements, policy and the named workload."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nodecheck.policy import Policy
 
 
 class Facts(Struct, frozen=True, kw_only=True):
-    """The facts of all checks. A check that failed leaves its empty facts here and a gap in the report."""
+    """The facts of all checks; one that failed leaves empty facts here, and a gap in the report."""
 
     cpu: CpuFacts = CpuFacts()
     virt: VirtFacts = VirtFacts()

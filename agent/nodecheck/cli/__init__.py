@@ -81,7 +81,8 @@ class _Group(click.Group):
 def group(ctx: click.Context, /, **options: Any) -> None:
     """Tell what holds this node back before a model is deployed on it."""
     if ctx.invoked_subcommand is None:
-        importlib.import_module("nodecheck.cli.report").run(**options)
+        report = importlib.import_module("nodecheck.cli.report")
+        report.run(report.Options(**options))
 
 
 def main() -> None:
@@ -90,7 +91,7 @@ def main() -> None:
         group.main(prog_name="nodecheck")
     except BrokenPipeError:
         sys.exit(1)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - a crash of ours is one line, not a traceback
         line = f"{type(error).__name__}: {error}".splitlines()[0]
         click.echo(f"Error: nodecheck failed, which is its own fault: {line}", err=True)
         sys.exit(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from dataclasses import dataclass
 
 import click
 
@@ -16,34 +17,40 @@ from nodecheck.report import Report, to_json
 PIPE_WIDTH = 100
 
 
-def run(
-    *,
-    as_json: bool,
-    quick: bool,
-    kernels: str,
-    saved: str | None,
-    root: str | None,
-    policy: str | None,
-    python: str | None,
-    weights: str | None,
-    layers: int | None,
-    weight_type: str,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the user asked for; `saved` is --from."""
+
+    as_json: bool
+    quick: bool
+    kernels: str
+    saved: str | None
+    root: str | None
+    policy: str | None
+    python: str | None
+    weights: str | None
+    layers: int | None
+    weight_type: str
+
+
+def run(options: Options) -> None:
     """Make the report and print it."""
-    if saved and (root or python):
+    if options.saved and (options.root or options.python):
         raise click.UsageError("--from judges saved facts: it takes neither --root nor --python")
-    if quick and kernels == "always":
+    if options.quick and options.kernels == "always":
         raise click.UsageError("--quick runs no kernels, --kernels always does")
-    rules = read_policy(policy)
-    workload = read_workload(weights, layers, weight_type)
-    seen = read_report(saved) if saved else _collect(root, "never" if quick else kernels, python)
-    _print(diagnose(seen, rules, workload), as_json)
+    policy = read_policy(options.policy)
+    workload = read_workload(options.weights, options.layers, options.weight_type)
+    seen = read_report(options.saved) if options.saved else _collect(options)
+    _print(diagnose(seen, policy, workload), options.as_json)
 
 
-def _collect(root: str | None, kernels: str, python: str | None) -> Report:
+def _collect(options: Options) -> Report:
     from nodecheck.collect import collect
 
-    return collect(read_host(root), kernels=kernels, python=python, progress=_progress)
+    kernels = "never" if options.quick else options.kernels
+    host = read_host(options.root)
+    return collect(host, kernels=kernels, python=options.python, progress=_progress)
 
 
 def _progress(doing: str) -> None:

@@ -7,8 +7,6 @@ from nodecheck.report import Report
 
 NOTABLE = {
     ("cpu", "flags"): "instruction set",
-    ("cpu", "cpuid_flags"): "CPUID",
-    ("cpu", "witness"): "hidden instructions",
     ("memory", "total_bytes"): "RAM size",
     ("memory", "dimms"): "DIMM population",
     ("memory", "controllers"): "memory errors",
@@ -18,6 +16,7 @@ NOTABLE = {
     ("disk", "btrfs"): "btrfs allocation",
     ("disk", "thin_pools"): "LVM thin pools",
     ("pcie", "paths"): "PCIe links",
+    ("pcie", "*"): "PCIe links",
     ("gpu", "gpus"): "GPUs",
     ("gpu", "ecc_volatile_uncorrectable"): "GPU ECC",
     ("gpu", "remap_pending"): "GPU row remaps",
@@ -36,31 +35,49 @@ REASONS = {
 }
 
 
+LOUD = (Reason.TIMEOUT, Reason.FAILED)
+"""Reasons that are trouble by themselves: they are told with their detail."""
+
+
 def not_checked(report: Report) -> tuple[str, ...]:
     """One line each: what hung or failed first, then what was skipped, then what was not there."""
-    loud = [_loud(g) for g in report.gaps if g.field == "*" or g.reason is Reason.TIMEOUT]
+    loud = [_loud(g) for g in report.gaps if _is_loud(g)]
     skipped = report.facts.dram.skipped
-    quiet = [_quiet(g, report) for g in report.gaps if _is_notable(g, report)]
-    lines = [*loud, *([f"memory bandwidth ({skipped})"] if skipped else []), *quiet]
+    lines = [*loud, *([f"memory bandwidth: {skipped}"] if skipped else []), *_quiet(report)]
     return tuple(dict.fromkeys(lines))
 
 
+def _is_loud(gap: Gap) -> bool:
+    return gap.reason is Reason.TIMEOUT or (gap.field == "*" and gap.reason in LOUD)
+
+
 def _loud(gap: Gap) -> str:
-    return (
-        f"{gap.check}: {gap.detail}"
-        if gap.field == "*"
-        else f"{gap.check}.{gap.field}: {gap.detail}"
-    )
+    return f"{gap.check}: {gap.detail}"
 
 
 def _is_notable(gap: Gap, report: Report) -> bool:
-    if gap.reason is Reason.TIMEOUT or (gap.check, gap.field) not in NOTABLE:
+    if _is_loud(gap) or (gap.check, gap.field) not in NOTABLE:
         return False
     return gap.check not in ("gpu", "pcie") or bool(report.facts.gpus)
 
 
-def _quiet(gap: Gap, report: Report) -> str:
-    where = "not in this capture" if report.host.source == "captured" else REASONS[gap.reason]
-    if gap.reason is not Reason.ABSENT:
-        where = REASONS[gap.reason]
-    return f"{NOTABLE[gap.check, gap.field]} ({where})"
+def _quiet(report: Report) -> list[str]:
+    """What was denied, with what would help; then the rest, by reason."""
+    gaps = [gap for gap in report.gaps if _is_notable(gap, report)]
+    denied = [f"{_name(g)}: {g.detail}" for g in gaps if g.reason is Reason.DENIED]
+    by_reason: dict[str, list[str]] = {}
+    for gap in gaps:
+        if gap.reason is not Reason.DENIED:
+            names = by_reason.setdefault(_reason(gap, report), [])
+            names += [_name(gap)] if _name(gap) not in names else []
+    return denied + [f"{reason}: {', '.join(names)}" for reason, names in by_reason.items()]
+
+
+def _name(gap: Gap) -> str:
+    return NOTABLE[gap.check, gap.field]
+
+
+def _reason(gap: Gap, report: Report) -> str:
+    if gap.reason is Reason.ABSENT and report.host.source == "captured":
+        return "not in this capture"
+    return REASONS[gap.reason]

@@ -73,7 +73,7 @@ def _disk(report: Report) -> str | None:
 
 
 def _pcie(report: Report) -> str | None:
-    """Width and generation as the links run now; of links that idle at a lower speed the width only."""
+    """Width and generation as the links run now; of links that idle lower only the width."""
     idle = any(f.id in ("pcie.idle_downshift", "pcie.unknown_link") for f in report.findings)
     links = Counter(filter(None, (_link(path, idle) for path in report.facts.pcie.paths)))
     if not links or sum(links.values()) < len(report.facts.pcie.paths):

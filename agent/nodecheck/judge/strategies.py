@@ -8,6 +8,7 @@ from nodecheck.checks.seen import Seen
 from nodecheck.judge import ceilings, node
 from nodecheck.judge.ceilings import Range
 from nodecheck.judge.cpu_stage import CpuStage, cpu_stage
+from nodecheck.judge.figures import between
 from nodecheck.model import Point, Strategy, Viability, Workload
 from nodecheck.policy import Policy
 from nodecheck.units import GB, count, gb_per_second, gib
@@ -28,22 +29,22 @@ def reference_workload(policy: Policy) -> Workload:
 
 
 def strategies(seen: Seen) -> tuple[Strategy, ...]:
-    """Every strategy that applies to this node; () where the CPU itself is not known."""
+    """Every strategy that applies to what was seen of this node."""
     work = seen.workload or reference_workload(seen.policy)
-    if seen.facts.cpu.flags is None and not seen.facts.gpus:
-        return ()
     cards = node.cards(seen)
-    ways = [_cpu_only(seen, work), _model_load(seen, work)]
-    if cards.gpus:
-        ways = [
-            *_gpu_resident(seen, work, cards),
-            *_tensor_parallel(seen, work, cards),
-            _partial_offload(seen, work, cards),
-            ways[0],
-            _host_kv_pool(seen, work, cards),
-            ways[1],
-        ]
-    return tuple(ways)
+    return (
+        *(_on_cards(seen, work, cards) if cards.gpus else ()),
+        *([_cpu_only(seen, work)] if seen.facts.cpu.arch is not None else []),
+        *([_host_kv_pool(seen, work, cards)] if cards.gpus else []),
+        *([_model_load(seen, work)] if seen.facts.disk.filesystems else []),
+    )
+
+
+def _on_cards(seen: Seen, work: Workload, cards: node.Cards) -> Iterator[Strategy]:
+    yield from _gpu_resident(seen, work, cards)
+    yield from _tensor_parallel(seen, work, cards)
+    if seen.facts.cpu.arch is not None:
+        yield _partial_offload(seen, work, cards)
 
 
 def speed_viability(seen: Seen, rate: Range) -> Viability:
@@ -160,7 +161,7 @@ def _partial_offload(seen: Seen, work: Workload, cards: node.Cards) -> Strategy:
         low=judged.low,
         high=curve[0][1].high,
         unit=TOKENS,
-        basis=f"{stage.basis}; a GB on the CPU adds {1000 * low:.0f}-{1000 * high:.0f} ms a token",
+        basis=f"{stage.basis}; a GB on the CPU adds {between(1000 * low, 1000 * high)} ms a token",
         points=tuple(_point(f"ngl {ngl}", rate) for ngl, rate in curve),
         cpu_seconds_per_gb=(low, high),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nodecheck.judge.figures import between, figure
 from nodecheck.judge.not_checked import not_checked
 from nodecheck.judge.ruled_out import ruled_out
 from nodecheck.model import Finding, Severity, Status, Strategy, Verdict, Viability
@@ -69,7 +70,8 @@ def _headline(report: Report, status: Status, missing: tuple[str, ...]) -> str:
     if status is Status.OK:
         return _healthy(report)
     first = report.findings[0]
-    parts = [f"{first.summary.rstrip('.')}.", *_consequence(report, first)]
+    said = (first.headline or first.summary).rstrip(".")
+    parts = [f"{said[:1].upper()}{said[1:]}.", *_consequence(report, first)]
     others = sum(f.severity is first.severity for f in report.findings) - 1
     if others:
         parts.append(f"{others} more {first.severity.value}.")
@@ -113,18 +115,3 @@ def span(strategy: Strategy) -> str:
     if strategy.low is None:
         return f"at most {figure(strategy.high)}"
     return between(strategy.low, strategy.high)
-
-
-def between(low: float, high: float) -> str:
-    """Write both ends with the figures that the smaller needs, one end where they are alike."""
-    ends = figure(low), figure(high)
-    if low < 0.1:
-        ends = f"{low:.2f}", f"{high:.2f}" if high < 1 else ends[1]
-    return ends[0] if ends[0] == ends[1] else "-".join(ends)
-
-
-def figure(value: float) -> str:
-    """A rate or a time with two significant figures below ten, none after the point above."""
-    if value >= 9.95:
-        return f"{value:.0f}"
-    return f"{value:.1f}" if value >= 0.1 else f"{value:.2f}"

@@ -27,6 +27,7 @@ from nodecheck.machine.nvml_fields import (
 from nodecheck.model import Struct
 
 LIBRARY = "libnvidia-ml.so.1"
+CONTROL_DEVICE = "/dev/nvidiactl"
 STUCK_MARKER = "nvml"
 SECOND_SAMPLE_SECONDS = 1.0
 
@@ -68,14 +69,14 @@ class Answer(Struct, frozen=True, kw_only=True):
     devices: tuple[Device, ...] = ()
 
 
-def worth_trying(host: Host, nvidia_on_pci: bool) -> bool:
+def worth_trying(host: Host, *, nvidia_on_pci: bool) -> bool:
     """Whether there is any sign of an NVIDIA driver: importing pynvml costs 60 ms."""
     if nvidia_on_pci:
         return True
     directories = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *_LIBRARY_DIRECTORIES]
     if any((Path(directory) / LIBRARY).exists() for directory in directories if directory):
         return True
-    return Path("/dev/nvidiactl").exists() or host.exists("/proc/driver/nvidia/version")
+    return Path(CONTROL_DEVICE).exists() or host.exists("/proc/driver/nvidia/version")
 
 
 def query(devices_expected: int) -> Answer:

@@ -16,7 +16,9 @@ NVIDIA, AMD, INTEL = "10de", "1002", "8086"
 VENDORS = {NVIDIA: "nvidia", AMD: "amd", INTEL: "intel"}
 GRAPHICS_VENDORS = (NVIDIA, AMD, INTEL)
 
-BRIDGE, VGA, CONTROLLER_3D, PROCESSING, CO_PROCESSOR = 0x0604, 0x0300, 0x0302, 0x1200, 0x0B40
+BRIDGE, VGA, CONTROLLER_3D, DISPLAY = 0x0604, 0x0300, 0x0302, 0x0380
+PROCESSING, CO_PROCESSOR = 0x1200, 0x0B40
+_ACCELERATORS = (VGA, CONTROLLER_3D, DISPLAY, PROCESSING, CO_PROCESSOR)
 EMULATED_PORTS = ("1b36", "15ad", "80ee")
 """Vendors of bridges that exist in no hardware: QEMU, VMware, VirtualBox."""
 
@@ -97,12 +99,13 @@ def normal_address(text: str) -> str | None:
 def is_accelerator(device: PciDevice) -> bool:
     """A 3D controller, processing accelerator or co-processor of any vendor, or a graphics card.
 
-    A VGA function counts where its vendor makes accelerators and, but for NVIDIA, it has a PCIe
-    link: an integrated one and a management controller's have none.
+    A VGA or other display function (Instinct MI200, Data Center GPU Flex) counts where its vendor
+    makes accelerators and, but for NVIDIA, it has a PCIe link: an integrated one and a management
+    controller's have none.
     """
     if device.virtual_function or device.pci_class is None:
         return False
-    if device.pci_class == VGA:
+    if device.pci_class in (VGA, DISPLAY):
         return device.vendor == NVIDIA or (device.vendor in GRAPHICS_VENDORS and device.has_link)
     return device.pci_class in (CONTROLLER_3D, PROCESSING, CO_PROCESSOR)
 
@@ -125,7 +128,7 @@ def read(reader: Reader) -> Bus:
 def _classified(reader: Reader, address: str) -> PciDevice | None:
     """The device at `address` if it may be an accelerator; most of a server's devices are not."""
     pci_class = _hex(reader.text(f"{SYSFS}/{address}/class", None))
-    if pci_class is None or pci_class >> 8 not in (VGA, CONTROLLER_3D, PROCESSING, CO_PROCESSOR):
+    if pci_class is None or pci_class >> 8 not in _ACCELERATORS:
         return None
     return _device(reader, address, pci_class >> 8)
 

@@ -30,13 +30,11 @@ def plain(lines: list[Line]) -> str:
     return "".join("".join(span.text for span in line).rstrip() + "\n" for line in lines)
 
 
-def hanging(
-    label: str, text: str, indent: int, width: int, label_style: str = "", style: str = ""
-) -> list[Line]:
+def hanging(label: Span, text: Span, indent: int, width: int) -> list[Line]:
     """A label, and beside it the text wrapped with every line at `indent`."""
-    wrapped = wrap(text, width - indent) or [""]
-    first = (Span(label.ljust(indent), label_style), Span(wrapped[0], style))
-    return [first, *((Span(" " * indent), Span(line, style)) for line in wrapped[1:])]
+    wrapped = wrap(text.text, width - indent) or [""]
+    first = (Span(label.text.ljust(indent), label.style), Span(wrapped[0], text.style))
+    return [first, *((Span(" " * indent), Span(line, text.style)) for line in wrapped[1:])]
 
 
 def wrap(text: str, width: int) -> list[str]:
@@ -49,9 +47,7 @@ def command(text: str, indent: int) -> Line:
     return (Span(" " * indent), Span(text, "bold"))
 
 
-def joined(
-    label: str, items: tuple[str, ...], indent: int, width: int, style: str = ""
-) -> list[Line]:
+def joined(label: str, items: tuple[str, ...], indent: int, width: int) -> list[Line]:
     """Items three blanks apart, none broken where it fits on a line of its own."""
     lines: list[str] = []
     for item in items:
@@ -59,8 +55,8 @@ def joined(
             lines[-1] += "   " + item
         else:
             lines.extend(wrap(item, width - indent))
-    head = (Span(label.ljust(indent), "bold"), Span(lines[0] if lines else "", style))
-    return [head, *((Span(" " * indent), Span(line, style)) for line in lines[1:])]
+    head = (Span(label.ljust(indent), "bold"), Span(lines[0] if lines else ""))
+    return [head, *((Span(" " * indent), Span(line)) for line in lines[1:])]
 
 
 def table(

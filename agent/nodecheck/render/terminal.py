@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nodecheck.judge.verdict import between, figure, span
+from nodecheck.judge.figures import between, figure
+from nodecheck.judge.verdict import span
 from nodecheck.model import Evidence, Finding, Severity, Status, Strategy, Viability
 from nodecheck.render.layout import Column, Line, Span, command, hanging, joined, plain, table
 from nodecheck.report import Report
@@ -29,7 +30,7 @@ VERDICT_STYLES = {
 }
 
 EVIDENCE_SHOWN = 3
-INDENT = 11
+INDENT, PART_INDENT = 11, 14
 WIDTH_MIN, WIDTH_WIDE, WIDTH_MAX = 60, 100, 140
 
 
@@ -38,9 +39,8 @@ def render(report: Report, width: int) -> list[Line]:
     width = max(WIDTH_MIN, min(width, WIDTH_MAX))
     status = report.verdict.status
     lines = [*_title(report, width), ()]
-    lines += hanging(
-        status.value.upper(), report.verdict.headline, INDENT, width, STATUS_STYLES[status], "bold"
-    )
+    label = Span(status.value.upper(), STATUS_STYLES[status])
+    lines += hanging(label, Span(report.verdict.headline, "bold"), INDENT, width)
     if status is Status.OK:
         return lines + _short(report, width)
     return lines + _reasons(report, width) + _strategies(report, width) + _rest(report, width)
@@ -104,20 +104,23 @@ def _reasons(report: Report, width: int) -> list[Line]:
 
 def _finding(finding: Finding, width: int) -> list[Line]:
     mark, style = MARKS[finding.severity]
-    lines = hanging(f" {mark} {finding.id}   ", finding.summary, len(finding.id) + 6, width, style)
-    if len(finding.id) > 30:
-        lines = [(Span(f" {mark} {finding.id}", style),), *hanging("", finding.summary, 5, width)]
+    label = Span(f" {mark} {finding.id}   ", style)
+    lines = hanging(label, Span(finding.summary), len(label.text), width)
     shown = finding.evidence[:EVIDENCE_SHOWN]
     for number, evidence in enumerate(shown):
-        lines += hanging("" if number else "     proof", _evidence(evidence, finding), 14, width)
+        lines += _part("" if number else "proof", _evidence(evidence, finding), width)
     if len(finding.evidence) > len(shown):
-        lines += hanging("", f"and {len(finding.evidence) - len(shown)} more", 14, width)
-    lines += hanging("     costs", finding.impact, 14, width)
-    lines += hanging("     fix", finding.remedy.text, 14, width)
-    lines += [command(text, 14) for text in finding.remedy.commands]
+        lines += _part("", f"and {len(finding.evidence) - len(shown)} more", width)
+    lines += _part("costs", finding.impact, width)
+    lines += _part("fix", finding.remedy.text, width)
+    lines += [command(text, PART_INDENT) for text in finding.remedy.commands]
     if finding.remedy.cost:
-        lines += hanging("     price", finding.remedy.cost, 14, width)
+        lines += _part("price", finding.remedy.cost, width)
     return lines
+
+
+def _part(label: str, text: str, width: int) -> list[Line]:
+    return hanging(Span(f"     {label}"), Span(text), PART_INDENT, width)
 
 
 def _evidence(evidence: Evidence, finding: Finding) -> str:
@@ -130,7 +133,7 @@ def _evidence(evidence: Evidence, finding: Finding) -> str:
 
 def _noted(report: Report, width: int) -> list[Line]:
     notes = "; ".join(_note(f) for f in report.findings if f.severity is Severity.INFO)
-    return [(), *hanging("NOTED", notes, 14, width, "bold")] if notes else []
+    return [(), *hanging(Span("NOTED", "bold"), Span(notes), PART_INDENT, width)] if notes else []
 
 
 def _note(finding: Finding) -> str:
@@ -172,7 +175,7 @@ def _narrow(rows: list[tuple[str, ...]], width: int) -> list[Line]:
     lines = table(COLUMNS, [], VERDICT_STYLES)
     for row in rows:
         lines += table(COLUMNS, [row[:4]], VERDICT_STYLES)[1:]
-        lines += hanging("", row[4], COLUMNS[0].width + 2, width, style="dim")
+        lines += hanging(Span(""), Span(row[4], "dim"), COLUMNS[0].width + 2, width)
     return lines
 
 
@@ -198,22 +201,14 @@ def _rest(report: Report, width: int) -> list[Line]:
     verdict = report.verdict
     lines: list[Line] = [()]
     if verdict.ruled_out:
-        lines += joined("RULED OUT", verdict.ruled_out, 14, width)
+        lines += joined("RULED OUT", verdict.ruled_out, PART_INDENT, width)
     if verdict.not_checked:
-        lines += joined("NOT CHECKED", verdict.not_checked, 14, width)
+        lines += joined("NOT CHECKED", verdict.not_checked, PART_INDENT, width)
     faults = [f for f in report.findings if f.severity is not Severity.INFO]
     if faults:
-        first = f"nodecheck explain {faults[0].id}"
-        lines += [
-            (),
-            *hanging(
-                first,
-                "the whole story, and what to check after the change",
-                len(first) + 3,
-                width,
-                "bold",
-            ),
-        ]
+        first = Span(f"nodecheck explain {faults[0].id}   ", "bold")
+        after = Span("the whole story, and what to check after the change")
+        lines += [(), *hanging(first, after, len(first.text), width)]
     return lines
 
 
@@ -226,6 +221,6 @@ def _short(report: Report, width: int) -> list[Line]:
     )
     lines: list[Line] = [()]
     if reach:
-        lines += joined("CAN DO", (f"{_workload(report)}:", *reach), 14, width)
+        lines += joined("CAN DO", (f"{_workload(report)}:", *reach), PART_INDENT, width)
     lines += _noted(report, width)[1:]
     return lines + _rest(report, width)[1:]

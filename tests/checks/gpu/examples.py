@@ -50,8 +50,7 @@ RAISES: dict[str, Tree | Seen] = {
     "gpu.device_denied": _failing("Failed to initialize NVML: Insufficient Permissions", 4),
     "gpu.unresponsive": _failing("", 124),
     "gpu.driver_mismatch": _failing(
-        "Failed to initialize NVML: Driver/library version mismatch\n"
-        "NVML library version: 580.65",
+        "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.65",
         18,
     ),
     "gpu.container_lost_devices": {

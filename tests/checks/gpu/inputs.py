@@ -1,4 +1,4 @@
-"""Cards written down once and printed in every form of nvidia-smi, and PCI trees to go with them."""
+"""Cards written once and printed in every form of nvidia-smi, and PCI trees to go with them."""
 
 from __future__ import annotations
 
@@ -210,7 +210,8 @@ def _text_card(v: Values) -> str:
 
 def text(cards: Sequence[Values]) -> str:
     """`nvidia-smi -q`."""
-    head = "==============NVSMI LOG==============\n\nDriver Version : 580.65.06\nCUDA Version : 13.0\n\n"
+    head = "==============NVSMI LOG==============\n\n"
+    head += _line(0, "Driver Version", "580.65.06") + _line(0, "CUDA Version", "13.0")
     return head + f"Attached GPUs : {len(cards)}\n" + "".join(_text_card(v) for v in cards)
 
 

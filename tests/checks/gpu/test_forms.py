@@ -9,9 +9,20 @@ import pytest
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.machine.host import CapturedHost
 from nodecheck.model import Gap
-from tests.checks.gpu.inputs import GB10, IDLE_4090, L40, Values, card, csv, table, text, xml
+from tests.checks.gpu.inputs import (
+    GB10,
+    IDLE_4090,
+    L40,
+    Values,
+    card,
+    csv,
+    device,
+    table,
+    text,
+    xml,
+)
 from tests.checks.gpu.judging import probed
-from tests.trees import Tree
+from tests.trees import Tree, plant
 
 Node = Callable[[Tree], CapturedHost]
 MIB = 1 << 20
@@ -28,8 +39,7 @@ def facts(gpu: Gpu) -> dict[str, object]:
     return {name: getattr(gpu, name) for name in gpu.__struct_fields__}
 
 
-def test_the_xml_of_both_dtd_versions_says_the_same(node: Node, tmp_path: object) -> None:
-    del tmp_path
+def test_the_xml_of_both_dtd_versions_says_the_same(node: Node) -> None:
     host = node({"cmd/nvidia-smi_-q_-x.txt": xml(CARDS, 12)})
     old = cards(host)
     new = cards(node({"cmd/nvidia-smi_-q_-x.txt": xml(CARDS, 13)}))
@@ -58,9 +68,9 @@ NOT_IN = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_tells_the_facts_of_the_xml(form: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    from tests.trees import plant
-
+def test_every_form_tells_the_facts_of_the_xml(
+    form: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     path, write = FORMS[form]
     full = cards(plant({"cmd/nvidia-smi_-q_-x.txt": xml(CARDS)}, tmp_path_factory.mktemp("xml")))
     other = cards(plant({path: write(list(CARDS))}, tmp_path_factory.mktemp(form)))
@@ -94,12 +104,14 @@ def test_the_values_are_those_that_were_printed(node: Node) -> None:
 
 def test_all_forms_of_one_capture_are_one_card(node: Node) -> None:
     (gpu,) = cards(
-        node({
-            "cmd/nvidia-smi_-q_-x.txt": xml([BUSY]),
-            "cmd/nvidia-smi_-q.txt": text([BUSY]),
-            "cmd/nvidia-smi_--query-gpu.csv": csv([BUSY], "name", "utilization.gpu [%]"),
-            "cmd/nvidia-smi.txt": table([BUSY]),
-        })
+        node(
+            {
+                "cmd/nvidia-smi_-q_-x.txt": xml([BUSY]),
+                "cmd/nvidia-smi_-q.txt": text([BUSY]),
+                "cmd/nvidia-smi_--query-gpu.csv": csv([BUSY], "name", "utilization.gpu [%]"),
+                "cmd/nvidia-smi.txt": table([BUSY]),
+            }
+        )
     )
     assert gpu.utilisation_share == 0.97
 
@@ -119,14 +131,17 @@ def test_under_mig_a_card_without_a_size_is_not_unified(node: Node) -> None:
 
 
 def test_csv_without_units_takes_them_from_the_columns(node: Node) -> None:
-    content = "index, name, memory.total [MiB], utilization.gpu [%], power.limit [W]\n0, NVIDIA L40, 46068, 97, 300.00\n"
+    content = (
+        "index, name, memory.total [MiB], utilization.gpu [%], power.limit [W]\n"
+        "0, NVIDIA L40, 46068, 97, 300.00\n"
+    )
     (gpu,) = cards(node({"cmd/nvidia-smi_--query-gpu.csv": content}))
-    assert (gpu.memory_bytes, gpu.utilisation_share, gpu.power_limit_watts) == (46068 * MIB, 0.97, 300.0)
+    assert gpu.memory_bytes == 46068 * MIB
+    assert gpu.utilisation_share == 0.97
+    assert gpu.power_limit_watts == 300.0
 
 
 def test_a_row_of_the_csv_finds_its_card_by_index(node: Node) -> None:
-    from tests.checks.gpu.inputs import device
-
     tree: Tree = {"cmd/nvidia-smi_--query-gpu.csv": csv([L40, L40], "index", "name")}
     for bus in ("0000:0a:00.0", "0000:02:00.0"):
         tree |= device(bus)
@@ -137,7 +152,8 @@ def test_a_row_of_the_csv_finds_its_card_by_index(node: Node) -> None:
 
 
 def test_names_that_the_table_cut_short_name_no_product(node: Node) -> None:
-    (gpu,) = cards(node({"cmd/nvidia-smi.txt": table([card(L40, name="NVIDIA GeForce RTX 4080 ...")])}))
+    short = table([card(L40, name="NVIDIA GeForce RTX 4080 ...")])
+    (gpu,) = cards(node({"cmd/nvidia-smi.txt": short}))
     assert gpu.name is None
     assert gpu.vram_bytes_per_second is None
 
@@ -154,17 +170,26 @@ def test_a_truncated_xml_keeps_the_cards_before_the_cut(node: Node) -> None:
 
 
 def test_entities_are_refused(node: Node) -> None:
-    bomb = '<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aa">]><nvidia_smi_log><gpu id="&a;"/></nvidia_smi_log>'
+    bomb = (
+        '<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aa">]>'
+        '<nvidia_smi_log><gpu id="&a;"/></nvidia_smi_log>'
+    )
     host = node({"cmd/nvidia-smi_-q_-x.txt": bomb})
     assert cards(host) == ()
     assert any("entities" in gap.detail for gap in gaps(host))
 
 
 def test_a_message_before_the_xml_is_heard(node: Node) -> None:
-    content = "Unable to determine the device handle for GPU 0000:0B:00.0: Unknown Error\n" + xml([L40])
-    answer, _ = probed(node({"cmd/nvidia-smi_-q_-x.txt": content}))
+    message = "Unable to determine the device handle for GPU 0000:0B:00.0: Unknown Error\n"
+    answer, _ = probed(node({"cmd/nvidia-smi_-q_-x.txt": message + xml([L40])}))
     assert answer.gpu.lost == ("0000:0b:00.0",)
     assert {gpu.pci_address for gpu in answer.gpus if gpu.lost} == {"0000:0b:00.0"}
+
+
+NO_DRIVER = (
+    "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "
+    "Make sure that the latest NVIDIA driver is installed and running."
+)
 
 
 @pytest.mark.parametrize(
@@ -173,12 +198,7 @@ def test_a_message_before_the_xml_is_heard(node: Node) -> None:
         ("Failed to initialize NVML: Driver/library version mismatch", 18, "mismatch"),
         ("bash: nvidia-smi: command not found", 127, "missing"),
         ("", 127, "missing"),
-        (
-            "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "
-            "Make sure that the latest NVIDIA driver is installed and running.",
-            9,
-            "missing",
-        ),
+        (NO_DRIVER, 9, "missing"),
         ("Failed to initialize NVML: Driver Not Loaded", 9, "missing"),
         ("Failed to initialize NVML: Unknown Error", 255, "failed"),
         ("No devices were found", 6, "failed"),
@@ -188,8 +208,11 @@ def test_a_message_before_the_xml_is_heard(node: Node) -> None:
         ("Segmentation fault", 139, "failed"),
     ],
 )
-def test_what_it_says_in_place_of_an_answer(message: str, status: int, state: str, node: Node) -> None:
-    answer, _ = probed(node({"cmd/nvidia-smi.txt": message + "\n", "cmd/nvidia-smi.rc": f"{status}\n"}))
+def test_what_it_says_in_place_of_an_answer(
+    message: str, status: int, state: str, node: Node
+) -> None:
+    tree: Tree = {"cmd/nvidia-smi.txt": message + "\n", "cmd/nvidia-smi.rc": f"{status}\n"}
+    answer, _ = probed(node(tree))
     assert answer.gpu.state == state
 
 

@@ -34,7 +34,8 @@ WHOLE = {
     FILES[2]: csv([L40]),
     FILES[3]: table([L40]),
     FILES[4]: '{"gpu":{"state":"ok"},"gpus":[{"name":"NVIDIA L40"}]}',
-    FILES[5]: "01:00.0 3D controller: NVIDIA Corporation Device 26b5\n\t\tLnkSta:\tSpeed 16GT/s, Width x16\n",
+    FILES[5]: "01:00.0 3D controller: NVIDIA Corporation Device 26b5\n"
+    "\t\tLnkSta:\tSpeed 16GT/s, Width x16\n",
 }
 FEW = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -42,7 +43,15 @@ FEW = settings(max_examples=60, deadline=None, suppress_health_check=list(Health
 @pytest.mark.parametrize("path", FILES)
 @pytest.mark.parametrize(
     "content",
-    [b"", b"\0" * 4096, b"\xff\xfe\x00garbage\n" * 50, b"{", b"[1,2", b"<gpu>" * 2000, b"|" * 200_000],
+    [
+        b"",
+        b"\0" * 4096,
+        b"\xff\xfe\x00garbage\n" * 50,
+        b"{",
+        b"[1,2",
+        b"<gpu>" * 2000,
+        b"|" * 200_000,
+    ],
 )
 def test_nonsense_is_a_gap_and_not_a_card(path: str, content: bytes, node: Node) -> None:
     answer, gaps = probed(node({path: content}))
@@ -78,8 +87,7 @@ def test_every_cut_of_a_good_file_is_survived(path: str, tmp_path: Path) -> None
         {"persistence": "Unknown Error"},
     ],
 )
-def test_values_that_cannot_be_raise_nothing(changes: dict[str, str], node: Node, tmp_path: Path) -> None:
-    del tmp_path
+def test_values_that_cannot_be_raise_nothing(changes: dict[str, str], node: Node) -> None:
     tree: Tree = {"cmd/nvidia-smi_-q.txt": text([card(L40, **changes)])}
     assert judge(node_of(node(tree))) == {}
 

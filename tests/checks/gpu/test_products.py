@@ -35,7 +35,16 @@ def test_by_the_whole_name(name: str, device: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["NVIDIA A100X", "NVIDIA L40G", "GH200", "RTX 4000", "NVIDIA GeForce RTX 3060", "NVIDIA A1", "H2", ""],
+    [
+        "NVIDIA A100X",
+        "NVIDIA L40G",
+        "GH200",
+        "RTX 4000",
+        "NVIDIA GeForce RTX 3060",
+        "NVIDIA A1",
+        "H2",
+        "",
+    ],
 )
 def test_never_by_a_part_of_the_name(name: str) -> None:
     assert products.find(None, name) is None
@@ -71,7 +80,9 @@ def test_two_products_with_one_id_are_told_apart_by_the_subsystem() -> None:
         ("ffff", 1000, 256, 64.0),  # not in the table
     ],
 )
-def test_the_smaller_of_formula_and_table_counts(device: str, mhz: int, bits: int, rate: float) -> None:
+def test_the_smaller_of_formula_and_table_counts(
+    device: str, mhz: int, bits: int, rate: float
+) -> None:
     gpu = Gpu(pci_device_id=f"10de:{device}", maximum_memory_clock_mhz=mhz, memory_bus_bits=bits)
     assert finished(gpu).vram_bytes_per_second == pytest.approx(rate * 1e9, rel=1e-3)
 

@@ -9,7 +9,7 @@ import pytest
 
 from nodecheck.checks.gpu.facts import Gpu, GpuFacts
 from nodecheck.checks.gpu.rules import RULES
-from nodecheck.checks.kernel_log.facts import Xid
+from nodecheck.checks.kernel_log.facts import KernelLogFacts, Xid
 from nodecheck.checks.pcie.facts import Hop, Path, PcieFacts
 from nodecheck.checks.seen import Seen
 from nodecheck.machine.host import CapturedHost
@@ -66,14 +66,16 @@ def test_the_silent_examples(id_: str, node: Node) -> None:
     assert id_ not in judged
 
 
-def test_every_finding_says_what_was_seen_and_what_to_do(node: Node) -> None:
-    for example in RAISES.values():
-        found = example if isinstance(example, Seen) else None
-        for finding in judge(found).values() if found else ():
-            assert finding.evidence
-            assert finding.impact
-            assert finding.remedy.text
-    del node
+@pytest.mark.parametrize("id_", [rule.id for rule in RULES])
+def test_every_finding_says_what_was_seen_and_what_to_do(id_: str, node: Node) -> None:
+    example = RAISES[id_]
+    found = judge(example if isinstance(example, Seen) else node_of(node(example)))
+    for finding in found.values():
+        assert finding.subject
+        assert finding.summary
+        assert all(piece.value and piece.source for piece in finding.evidence)
+        assert finding.impact
+        assert finding.remedy.text
 
 
 # A card that is gone
@@ -94,8 +96,10 @@ def test_every_wording_of_a_lost_card(facts: Seen) -> None:
 def test_a_card_is_lost_once_however_many_say_so() -> None:
     facts = seen(
         but(lost=True),
-        gpu=GpuFacts(state="failed", message="Failed to initialize NVML: Unknown Error", lost=(ADDRESS,)),
-        xids=[event(79), event(45, "cleanup"), event(154, "changed from 0x0 (None) to 0x2 (Node Reboot)")],
+        gpu=GpuFacts(
+            state="failed", message="Failed to initialize NVML: Unknown Error", lost=(ADDRESS,)
+        ),
+        xids=[event(79), event(45), event(154, "changed from 0x0 (None) to 0x2 (Node Reboot)")],
     )
     found = judge(facts)
     assert set(found) == {"gpu.lost"}
@@ -182,6 +186,15 @@ def test_a_card_that_the_driver_refuses() -> None:
     assert severities(facts) == {"gpu.nvml_failed": CRITICAL}
 
 
+def test_the_drivers_log_is_evidence_for_a_refusal() -> None:
+    failed = GpuFacts(state="failed", message="No devices were found")
+    base = seen(on_pci(), gpu=failed)
+    log = KernelLogFacts(source="dmesg", driver_errors=("NVRM: GPU: RmInitAdapter failed!",))
+    facts = msgspec.structs.replace(base.facts, kernel_log=log)
+    finding = judge(msgspec.structs.replace(base, facts=facts))["gpu.nvml_failed"]
+    assert any("RmInitAdapter" in piece.value for piece in finding.evidence)
+
+
 def test_mismatch_is_told_with_both_versions() -> None:
     facts = GpuFacts(state="mismatch", driver_version="580.60", library_version="580.65")
     finding = judge(seen(on_pci(), gpu=facts))["gpu.driver_mismatch"]
@@ -194,7 +207,9 @@ def test_mismatch_is_told_with_both_versions() -> None:
 
 
 def test_a_pending_remap_is_not_also_an_error_count_nor_a_replacement() -> None:
-    facts = seen(but(remap_pending=True, ecc_volatile_uncorrectable=4), xids=[event(63, "Row Remapper")])
+    facts = seen(
+        but(remap_pending=True, ecc_volatile_uncorrectable=4), xids=[event(63, "Row Remapper")]
+    )
     found = judge(facts)
     assert set(found) == {"gpu.remap_pending"}
     assert found["gpu.remap_pending"].remedy.action is Action.RESET_GPU
@@ -270,7 +285,10 @@ def test_many_events_are_one_finding() -> None:
 
 
 def test_a_stuck_card_is_named_and_its_neighbour_is_not(node: Node) -> None:
-    cards = [card(L40), card(L40, bus="02", pstate="P8", sm="135 MHz", mem="405 MHz", draw="32.00 W")]
+    cards = [
+        card(L40),
+        card(L40, bus="02", pstate="P8", sm="135 MHz", mem="405 MHz", draw="32.00 W"),
+    ]
     found = judge(node_of(node({"cmd/nvidia-smi_--query-gpu.csv": csv(cards)})))
     assert found["gpu.pstate_stuck"].severity is CRITICAL
     assert found["gpu.pstate_stuck"].subject.startswith("GPU 1 ")

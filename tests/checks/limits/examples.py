@@ -44,9 +44,16 @@ def mempolicy(errno: int) -> Seen:
     return Seen(facts=facts, policy=Policy(), live=True)
 
 
+MEMORY_LIMIT: Tree = V2 | {
+    "proc/meminfo": "MemTotal:       67108864 kB\nMemAvailable:   50331648 kB\n",
+    "sys/fs/cgroup/pods/engine/memory.max": "17179869184\n",
+    "sys/fs/cgroup/pods/engine/memory.current": "1073741824\n",
+}
+
 RAISES: dict[str, Tree | Seen] = {
     "cpu.quota": V2,
     "cpu.affinity": V2 | {"proc/self/status": "Cpus_allowed_list:\t0-3\n"},
+    "mem.cgroup_limit": MEMORY_LIMIT,
     "limits.mempolicy_denied": mempolicy(1),
 }
 SILENT: dict[str, Tree | Seen] = {
@@ -56,5 +63,7 @@ SILENT: dict[str, Tree | Seen] = {
         "proc/self/status": "Cpus_allowed_list:\t0-1\n",
         "sys/devices/system/cpu/isolated": "2-7\n",
     },
+    "mem.cgroup_limit": MEMORY_LIMIT
+    | {"proc/meminfo": "MemTotal:       16777216 kB\n"},  # lxcfs shows the limit already
     "limits.mempolicy_denied": mempolicy(0),
 }

@@ -8,11 +8,14 @@ from nodecheck.checks.cpu.facts import CpuFacts
 from nodecheck.checks.limits.facts import LimitsFacts
 from nodecheck.checks.limits.rules import RULES
 from nodecheck.checks.limits.setter import setter
+from nodecheck.checks.memory.facts import MemoryFacts
 from nodecheck.checks.seen import Facts, Seen
 from nodecheck.checks.virt.facts import VirtFacts
 from nodecheck.model import Finding, Severity
 from nodecheck.policy import Policy
 from tests.checks.limits.examples import mempolicy
+
+GIB = 1 << 30
 
 
 def judge(seen: Seen) -> dict[str, Finding]:
@@ -108,6 +111,30 @@ def test_cpuinfo_counts_where_sysfs_is_missing() -> None:
 )
 def test_isolation_and_the_unknown_are_no_affinity(seen: Seen) -> None:
     assert judge(seen) == {}
+
+
+def limited(limit: int | None, total: int | None = 64 * GIB, **more: int) -> Seen:
+    limits = LimitsFacts(memory_limit_bytes=limit, **more)  # type: ignore[arg-type]
+    facts = Facts(memory=MemoryFacts(total_bytes=total), limits=limits)
+    return Seen(facts=facts, policy=Policy())
+
+
+@pytest.mark.parametrize(("limit", "raised"), [(16, True), (60, True), (61, False), (64, False)])
+def test_a_limit_near_the_total_is_none(limit: int, *, raised: bool) -> None:
+    assert ("mem.cgroup_limit" in judge(limited(limit * GIB))) is raised
+
+
+def test_a_limit_without_a_total_is_not_judged() -> None:
+    assert judge(limited(GIB, None)) == {}
+    assert judge(limited(None)) == {}
+
+
+def test_the_limit_says_what_is_left_and_where_it_slows_down() -> None:
+    seen = limited(16 * GIB, memory_high_bytes=12 * GIB, memory_headroom_bytes=3 * GIB)
+    values = [each.value for each in judge(seen)["mem.cgroup_limit"].evidence]
+    assert values[0] == "16 GiB"
+    assert values[1].startswith("12 GiB")
+    assert values[2] == "3 GiB left"
 
 
 def test_mempolicy_on_one_node_matters_to_nobody() -> None:

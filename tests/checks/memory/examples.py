@@ -90,12 +90,6 @@ def fitting(
 
 
 RAISES: dict[str, Tree | Seen] = {
-    "mem.cgroup_limit": HEALTHY
-    | {
-        "proc/self/cgroup": "0::/\n",
-        "sys/fs/cgroup/memory.max": str(16 * GIB),
-        "sys/fs/cgroup/memory.current": str(GIB),
-    },
     "mem.insufficient": fitting(70 * GIB, total=64 * GIB),
     "mem.hugepages_reserved": HEALTHY
     | {"proc/meminfo": meminfo(HugePages_Total=9000, HugePages_Free=9000)},

@@ -62,26 +62,6 @@ def test_each_example_raises_its_finding_alone(node: Node, name: str) -> None:
     assert list(judge(seen)) == [name]
 
 
-# cgroup limit
-
-
-def limited(limit: int | None, total: int | None = 64 * GIB) -> Seen:
-    facts = Facts(
-        memory=MemoryFacts(total_bytes=total), limits=LimitsFacts(memory_limit_bytes=limit)
-    )
-    return Seen(facts=facts, policy=Policy())
-
-
-@pytest.mark.parametrize(("limit", "raised"), [(16, True), (60, True), (61, False), (64, False)])
-def test_a_limit_near_the_total_is_none(limit: int, raised: bool) -> None:
-    assert ("mem.cgroup_limit" in judge(limited(limit * GIB))) is raised
-
-
-def test_a_limit_without_a_total_is_not_judged() -> None:
-    assert judge(limited(GIB, None)) == {}
-    assert judge(limited(None)) == {}
-
-
 # a named model
 
 

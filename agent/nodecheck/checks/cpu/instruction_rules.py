@@ -12,8 +12,6 @@ from nodecheck.checks.cpu.witness import is_avx2_generation, proof
 from nodecheck.checks.seen import Seen
 from nodecheck.model import Evidence, Finding, Owner, Severity
 
-_GPU_UNHARMED = "serving from the GPUs alone is not slowed"
-
 _TYPES = (
     ("Common KVM processor", "kvm64"),
     ("Common 32-bit KVM processor", "kvm32"),
@@ -36,13 +34,14 @@ def judge_masked(seen: Seen) -> Iterator[Finding]:
         severity=Severity.WARNING if found.has_avx else Severity.CRITICAL,
         subject="cpu",
         summary=f"{_who_hides(cpu, found)} {_names(found)}",
+        headline=f"The hypervisor hides {_foremost(found)}",
         evidence=(
             *proof(cpu),
             _brand_evidence(cpu, found),
             _flag_evidence(cpu, found),
             *_guest_evidence(seen),
         ),
-        impact=_impact(found, faults=virt.emulated),
+        impact=_impact(seen, found, faults=virt.emulated),
         remedy=remedies.unmask(virt, cpu.hypervisor, _what_it_gives(cpu, found)),
         owner=Owner.HYPERVISOR,
     )
@@ -81,7 +80,7 @@ def _not_masked(seen: Seen, found: Diagnosis, finding_id: str, severity: Severit
         subject="cpu",
         summary=f"{_names(found)} cannot be used: {_why(cpu, found)}",
         evidence=(_brand_evidence(cpu, found), _flag_evidence(cpu, found), *found.switches),
-        impact=_impact(found, faults=found.cause is Cause.SILICON),
+        impact=_impact(seen, found, faults=found.cause is Cause.SILICON),
         remedy=remedies.without_vectors(found, guest=guest, on_arm=is_emulated(brand_of(cpu))),
         owner=_owner(found, guest=guest),
     )
@@ -107,9 +106,10 @@ def _owner(found: Diagnosis, *, guest: bool) -> Owner:
     return Owner.HYPERVISOR if hidden_xsave else Owner.OPERATOR
 
 
-def _impact(found: Diagnosis, *, faults: bool | None) -> str:
+def _impact(seen: Seen, found: Diagnosis, *, faults: bool | None) -> str:
     lost = libraries.broken(found.flags, faults=faults)
-    parts = (isa.decode_cost(found.flags), lost, _GPU_UNHARMED)
+    unharmed = "serving from the GPUs alone is not slowed" if seen.facts.gpus else None
+    parts = (isa.decode_cost(found.flags), lost, unharmed)
     return "; ".join(part for part in parts if part)
 
 
@@ -118,6 +118,12 @@ def _names(found: Diagnosis) -> str:
     below = [words for flag, words in _WORDS.items() if flag not in found.flags]
     *most, last = [*below, *(flag.upper() for flag in found.missing)]
     return f"{', '.join(most)} and {last}" if most else last
+
+
+def _foremost(found: Diagnosis) -> str:
+    """The missing sets that decide how fast weights are used, or all where neither is missing."""
+    both = [name.upper() for name in ("avx2", "fma") if name in found.missing]
+    return " and ".join(both) or _names(found)
 
 
 def _brand_evidence(cpu: CpuFacts, found: Diagnosis) -> Evidence:

@@ -29,6 +29,7 @@ class Sets:
 def instruction_sets(
     reader: Reader, arch: str | None, info: CpuInfo, leaves: cpuid.Leaves | None
 ) -> Sets:
+    """The kernel's list held against CPUID (x86-64) or HWCAP (aarch64), where either can be had."""
     # under user-mode emulation cpuinfo may be of another architecture
     listed = info.flags if info.arch in {arch, None} else None
     if leaves:

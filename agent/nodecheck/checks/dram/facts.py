@@ -23,5 +23,5 @@ class DramFacts(Struct, frozen=True, kw_only=True):
 class DramProbe(Struct, frozen=True, kw_only=True):
     """What the dram probe hands on: the report keeps the two apart."""
 
-    facts: DramFacts
+    facts: DramFacts = DramFacts()
     measurements: tuple[Measurement, ...] = ()

@@ -1,0 +1,1 @@
+"""The accelerators: whether they are there, answer, are healthy, and run at their clocks."""

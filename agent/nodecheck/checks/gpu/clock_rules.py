@@ -11,9 +11,6 @@ from nodecheck.checks.seen import Seen
 from nodecheck.model import Action, Finding, Owner, Remedy, Severity
 from nodecheck.units import percent
 
-_AT_LIMIT_SHARE = 0.95
-"""A draw as near to the limit is at the limit, whether or not the reason was read."""
-
 
 def _is_stuck(gpu: Gpu, seen: Seen) -> bool:
     limits = seen.policy.thresholds
@@ -119,7 +116,7 @@ def _is_slow(gpu: Gpu, seen: Seen) -> bool:
     at_limit = (
         gpu.power_watts is not None
         and gpu.power_limit_watts is not None
-        and gpu.power_watts >= _AT_LIMIT_SHARE * gpu.power_limit_watts
+        and gpu.power_watts >= limits.power_at_limit_share * gpu.power_limit_watts
     )
     return (
         gpu.utilisation_share >= limits.loaded_gpu_share

@@ -16,6 +16,9 @@ HOLDING = (POWER_BRAKE, HW_THERMAL, SW_THERMAL, POWER_CAP, HW_SLOWDOWN)
 """The clock event reasons that hold a clock down."""
 
 
+_NEAR_MAXIMUM = 0.97
+
+
 def state(gpu: Gpu) -> str:
     """Clocks, power and temperature as far as they are known."""
     parts = []
@@ -41,7 +44,7 @@ def clock_impact(cards: list[Gpu], otherwise: str) -> str:
         for gpu in cards
         if gpu.sm_clock_mhz is not None and gpu.maximum_sm_clock_mhz
     ]
-    if not shares:
+    if not shares or min(shares) > _NEAR_MAXIMUM:
         return otherwise
     return (
         f"SM clock at {percent(min(shares))} of its maximum; prompt processing slows down with it"

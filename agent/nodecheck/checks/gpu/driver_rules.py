@@ -12,6 +12,7 @@ from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity
 from nodecheck.units import count
 
 NO_DEVICES = "No devices were found"
+_LOG_LINES = 3
 
 
 def judge_unresponsive(seen: Seen) -> Iterator[Finding]:
@@ -156,6 +157,11 @@ def judge_nvml_failed(seen: Seen) -> Iterator[Finding]:
         )
     if not evidence or lost_cards(seen):
         return
+    log = seen.facts.kernel_log
+    evidence += [
+        Evidence(value=line[:200], source=log.source or "kernel log")
+        for line in log.driver_errors[-_LOG_LINES:]
+    ]
     yield Finding(
         id="gpu.nvml_failed",
         severity=Severity.CRITICAL,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from nodecheck.checks.gpu import readings
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.machine import nvml
 from nodecheck.machine.nvml_fields import UNKNOWN, Device
 from nodecheck.machine.pci import normal_address
+from nodecheck.model import Reason
 
 NAMES = {
     1: "Uninitialized",
@@ -124,6 +127,20 @@ def _mig(device: Device) -> bool | None:
     if device.mig is None:
         return False if "mig" in device.unsupported else None
     return device.mig == 1
+
+
+def refusals(devices: Iterable[Device]) -> dict[str, tuple[Reason, str]]:
+    """A member of Gpu -> why NVML does not tell it: no such thing, or an error that is kept."""
+    why: dict[str, tuple[Reason, str]] = {}
+    for device in devices:
+        for member, field in MEMBERS.items():
+            if field in device.errors:
+                code = device.errors[field]
+                reason = Reason.DENIED if code == nvml.NO_PERMISSION else Reason.FAILED
+                why[member] = (reason, NAMES.get(code, f"NVML error {code}"))
+            elif field in device.unsupported:
+                why.setdefault(member, (Reason.UNSUPPORTED, "Not Supported"))
+    return why
 
 
 def _is_lost(device: Device) -> bool:

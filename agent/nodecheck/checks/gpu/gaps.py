@@ -31,15 +31,14 @@ _REASONS = {
 }
 
 
-def note_gaps(
-    reader: Reader, facts: GpuFacts, gpus: tuple[Gpu, ...], unheard: frozenset[str]
-) -> None:
+Refusals = dict[str, tuple[Reason, str]]
+"""A member of Gpu -> why the driver does not tell it, and the driver's words."""
+
+
+def note_gaps(reader: Reader, facts: GpuFacts, gpus: tuple[Gpu, ...], refusals: Refusals) -> None:
     """One gap for a driver that did not answer, or one a member that some card does not tell."""
     if not gpus:
-        if facts.state is None and not reader.host.live:
-            reader.gap(
-                "*", Reason.ABSENT, "no accelerator: no PCI devices, lspci or nvidia-smi output"
-            )
+        _note_none(reader, facts)
         return
     ours = [gpu for gpu in gpus if gpu.granted is not False and not gpu.lost]
     silent = [gpu for gpu in ours if not set(gpu.seen_by) & {"nvml", "nvidia-smi"}]
@@ -58,10 +57,19 @@ def note_gaps(
     for member in JUDGED:
         without = [gpu for gpu in told if getattr(gpu, member) is None]
         if without:
-            reason = Reason.UNSUPPORTED if member in unheard else Reason.ABSENT
+            reason, words = refusals.get(member, (Reason.ABSENT, "not told"))
             whose = ", ".join(gpu.pci_address or f"GPU {gpu.index}" for gpu in without)
-            reader.gap(f"gpus.{member}", reason, f"{facts.source}: not told for {whose}"[:300])
+            reader.gap(f"gpus.{member}", reason, f"{facts.source}: {words} for {whose}"[:300])
     _note_load(reader, told)
+
+
+def _note_none(reader: Reader, facts: GpuFacts) -> None:
+    """No card is known: because there is none, or because nothing could be asked."""
+    if facts.state is None and not reader.host.live:
+        detail = "no accelerator: no PCI devices, lspci or nvidia-smi output"
+        reader.gap("*", Reason.ABSENT, detail)
+    elif facts.state in _REASONS and facts.state != "missing":
+        reader.gap("gpus", _REASONS[facts.state], f"{facts.source}: {facts.message}")
 
 
 def _note_load(reader: Reader, told: list[Gpu]) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from nodecheck.checks.gpu import from_nvml, granted, merge, nvidia_smi
 from nodecheck.checks.gpu.facts import Gpu, GpuFacts, GpuProbe
-from nodecheck.checks.gpu.gaps import note_gaps
+from nodecheck.checks.gpu.gaps import Refusals, note_gaps
 from nodecheck.checks.gpu.nvidia_smi_fields import Record, gpu_of, unsupported
 from nodecheck.checks.gpu.wording import AMD, NVIDIA
 from nodecheck.machine import nvml, pci
@@ -28,7 +28,7 @@ def probe(reader: Reader) -> GpuProbe:
     bus = pci.read(reader)
     on_pci = tuple(merge.from_pci(device) for device in bus.accelerators())
     on_pci += _known_to_driver(reader, on_pci)
-    facts, sources, unheard = _asked(reader, on_pci)
+    facts, sources, refusals = _asked(reader, on_pci)
     sources.append([_lost_card(address) for address in facts.lost if pci.normal_address(address)])
     gpus = merge.together(sources, on_pci)
     gpus = tuple(_amd_memory(reader, gpu) for gpu in gpus)
@@ -36,7 +36,7 @@ def probe(reader: Reader) -> GpuProbe:
     if "null" in reader.names("/dev"):  # a capture holds device files seldom, and then not all
         gpus, denied = granted.with_files(reader, gpus, hangs)
         facts = msgspec.structs.replace(facts, denied_device=facts.denied_device or denied)
-    note_gaps(reader, facts, gpus, unheard)
+    note_gaps(reader, facts, gpus, refusals)
     return GpuProbe(gpu=_with_versions(reader, facts), gpus=gpus)
 
 
@@ -44,18 +44,16 @@ def _lost_card(address: str) -> Gpu:
     return Gpu(pci_address=address, vendor=NVIDIA, lost=True, seen_by=("nvidia-smi",))
 
 
-def _asked(
-    reader: Reader, on_pci: tuple[Gpu, ...]
-) -> tuple[GpuFacts, list[list[Gpu]], frozenset[str]]:
-    """The driver's answer: its state, the cards a source, and the members that cards lack."""
+def _asked(reader: Reader, on_pci: tuple[Gpu, ...]) -> tuple[GpuFacts, list[list[Gpu]], Refusals]:
+    """The driver's answer: its state, the cards a source, and what it does not tell."""
     if not reader.host.live:
         captured = _captured(reader)
         if captured is not None:
-            return captured.gpu, [list(captured.gpus)], frozenset()
+            return captured.gpu, [list(captured.gpus)], {}
         return _asked_smi(reader, on_pci)
     nvidia = [gpu for gpu in on_pci if gpu.vendor == NVIDIA and gpu.granted is not False]
-    if not nvml.worth_trying(reader.host, bool(nvidia)):
-        return GpuFacts(), [], frozenset()
+    if not nvml.worth_trying(reader.host, nvidia_on_pci=bool(nvidia)):
+        return GpuFacts(), [], {}
     answer = nvml.query(len(nvidia))
     if answer.error in _NO_NVML:
         return _asked_smi(reader, on_pci)
@@ -69,17 +67,12 @@ def _asked(
         cuda_version=from_nvml.cuda_version(answer.cuda_version),
         denied_device="/dev/nvidiactl" if denied else None,
     )
-    return facts, [gpus], _not_in_nvml(answer)
-
-
-def _not_in_nvml(answer: nvml.Answer) -> frozenset[str]:
-    refused = {name for device in answer.devices for name in device.unsupported}
-    return frozenset(member for member, name in from_nvml.MEMBERS.items() if name in refused)
+    return facts, [gpus], from_nvml.refusals(answer.devices)
 
 
 def _asked_smi(
     reader: Reader, on_pci: tuple[Gpu, ...]
-) -> tuple[GpuFacts, list[list[Gpu]], frozenset[str]]:
+) -> tuple[GpuFacts, list[list[Gpu]], Refusals]:
     said = nvidia_smi.ask(reader, nvml.deadline_seconds(len(on_pci)))
     first: Record = said.records[0][1][0] if said.records else {}
     facts = GpuFacts(
@@ -93,8 +86,9 @@ def _asked_smi(
         lost=tuple(said.lost),
     )
     records = [record for _, cards in said.records for record in cards]
-    unheard = frozenset().union(*map(unsupported, records))
-    return facts, [[gpu_of(record) for record in cards] for _, cards in said.records], unheard
+    lacking = {member for record in records for member in unsupported(record)}
+    refusals = dict.fromkeys(lacking, (Reason.UNSUPPORTED, "N/A"))
+    return facts, [[gpu_of(record) for record in cards] for _, cards in said.records], refusals
 
 
 def _captured(reader: Reader) -> GpuProbe | None:

@@ -19,7 +19,7 @@ _FILE_SYSTEM = re.compile(
     r"|Buffer I/O error on dev |.{0,40}\b(?:I/O|medium) error, dev "
 )
 _DEVICE = re.compile(r"\((?:device )?([^):]+)|(?:device|dev) ([\w.-]+)")
-_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d{2,}")
+_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 _EDAC = re.compile(
     r"EDAC (MC\d+): (?:(\d+) )?(CE|UE)\b(?:.*? on (\S+(?: or \S+)*) ?\(|.*?, label \"([^\"]*)\")?"

@@ -8,10 +8,21 @@ from collections.abc import Iterator
 LINE_LIMIT = 1000
 """Longest message that is looked at, in characters; the kernel's own limit is about 1,000 bytes."""
 
-_INTERESTING = re.compile(
-    r"NVRM:|EDAC |EXT[234]-fs|XFS|BTRFS|F2FS-fs|JBD2|journal on device|I/O error"
-    r"|Memory failure|Linux version |reset done"
+_NEEDLES = (
+    "NVRM:",
+    "reset done",
+    "EDAC ",
+    "Memory failure",
+    "-fs ",
+    "XFS (",
+    "BTRFS",
+    "JBD2",
+    "journal on device",
+    "error on dev ",
+    "error, dev ",
+    "Linux version ",
 )
+"""One of these is in every message that a parser here looks for."""
 
 _PREFIX = re.compile(
     r"(?:<\d{1,4}>|\d+,\d+,\d+,[^;]{0,40};|[a-z]{3,8} *:[a-z]{3,6} *: *)?"  # kmsg, dmesg -r, -x
@@ -23,7 +34,20 @@ _PREFIX = re.compile(
 
 def messages(text: str) -> Iterator[str]:
     """The messages that any parser here may want, in order, each without what stands before it."""
-    for line in text.splitlines():
-        if _INTERESTING.search(line, 0, LINE_LIMIT):
-            prefix = _PREFIX.match(line)
-            yield line[prefix.end() if prefix else 0 : LINE_LIMIT].strip()
+    for start, end in sorted(_spans(text)):
+        line = text[start : min(end, start + LINE_LIMIT)]
+        prefix = _PREFIX.match(line)
+        yield line[prefix.end() if prefix else 0 :].strip()
+
+
+def _spans(text: str) -> set[tuple[int, int]]:
+    """Where the lines with a needle are. Plain searches: most of a long log is of no use."""
+    spans = set()
+    for needle in _NEEDLES:
+        at = text.find(needle)
+        while at >= 0:
+            start, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
+            end = len(text) if end < 0 else end
+            spans.add((start, end))
+            at = text.find(needle, end)
+    return spans

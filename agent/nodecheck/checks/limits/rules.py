@@ -1,4 +1,4 @@
-"""Judges what this process may use of the node's CPUs."""
+"""Judges what this process may use of the node's CPUs and memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from nodecheck.checks.limits.setter import setter
 from nodecheck.checks.seen import Rule, Seen
 from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity
-from nodecheck.units import count, percent, ranges
+from nodecheck.units import count, gib, percent, ranges
 
 
 def _quota(seen: Seen) -> Iterator[Finding]:
@@ -144,6 +144,53 @@ def _affinity_evidence(seen: Seen, online: set[int]) -> Iterator[Evidence]:
             )
 
 
+def _memory_limit(seen: Seen) -> Iterator[Finding]:
+    limits, total = seen.facts.limits, seen.facts.memory.total_bytes
+    limit, share = limits.memory_limit_bytes, seen.policy.thresholds.memory_limit_share
+    if limit is None or total is None or limit >= share * total:
+        return
+    maker = setter(seen, limits.memory_limit_source)
+    command = (maker.memory_command or "").format(memory="<SIZE>")
+    yield Finding(
+        id="mem.cgroup_limit",
+        severity=Severity.WARNING,
+        subject="RAM",
+        summary=f"This process may use {gib(limit)} of the node's {gib(total)}",
+        evidence=tuple(_memory_evidence(seen, limit, total)),
+        impact="a pool that is sized from /proc/meminfo (psutil, MemTotal) is killed at "
+        f"{gib(limit)}; {gib(total - limit)} are out of reach",
+        remedy=Remedy(
+            text=f"Give the engine's pools sizes that fit into {gib(limit)}, or raise the limit "
+            f"{maker.where}",
+            action=maker.action,
+            commands=(command,) if command else (),
+            cost=maker.cost,
+        ),
+        owner=maker.owner,
+    )
+
+
+def _memory_evidence(seen: Seen, limit: int, total: int) -> Iterator[Evidence]:
+    limits = seen.facts.limits
+    yield Evidence(
+        value=gib(limit),
+        source=limits.memory_limit_source or "cgroup",
+        expected=f"at least {percent(seen.policy.thresholds.memory_limit_share)} of {gib(total)}",
+        basis="MemTotal in /proc/meminfo, policy memory_limit_share",
+    )
+    if limits.memory_high_bytes is not None and limits.memory_high_bytes < limit:
+        yield Evidence(
+            value=f"{gib(limits.memory_high_bytes)}, from where the kernel reclaims and slows the "
+            "process",
+            source="memory.high of the process's cgroup or an ancestor",
+        )
+    if limits.memory_headroom_bytes is not None:
+        yield Evidence(
+            value=f"{gib(limits.memory_headroom_bytes)} left",
+            source="limit - current + file pages that can be dropped",
+        )
+
+
 def _mempolicy(seen: Seen) -> Iterator[Finding]:
     refused, nodes = seen.facts.limits.mempolicy_errno, seen.facts.numa.nodes
     if not refused or len(nodes) < 2:
@@ -180,5 +227,6 @@ def _mempolicy(seen: Seen) -> Iterator[Finding]:
 RULES: tuple[Rule, ...] = (
     Rule("cpu.quota", "A CPU quota leaves the process fewer CPUs than it sees", _quota),
     Rule("cpu.affinity", "The process may run on some of the online CPUs only", _affinity),
+    Rule("mem.cgroup_limit", "A cgroup limits the process's memory", _memory_limit),
     Rule("limits.mempolicy_denied", "The process may not choose where its memory lies", _mempolicy),
 )

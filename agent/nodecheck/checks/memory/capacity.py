@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nodecheck.checks.limits.setter import setter
 from nodecheck.checks.seen import Seen
 from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity, Workload
 from nodecheck.units import count, gib, percent
@@ -24,54 +23,6 @@ def gpu_bytes(seen: Seen) -> int | None:
     cards = [g for g in seen.facts.gpus if g.granted is not False and not g.unified_memory]
     sizes = [0 if card.lost else card.memory_bytes for card in cards]
     return None if None in sizes else sum(size or 0 for size in sizes)
-
-
-def cgroup_limit(seen: Seen) -> Iterator[Finding]:
-    """`mem.cgroup_limit`: programs see the node's memory, the process has less."""
-    limits, total = seen.facts.limits, seen.facts.memory.total_bytes
-    limit, share = limits.memory_limit_bytes, seen.policy.thresholds.memory_limit_share
-    if limit is None or total is None or limit >= share * total:
-        return
-    maker = setter(seen, limits.memory_limit_source)
-    command = (maker.memory_command or "").format(memory="<SIZE>")
-    yield Finding(
-        id="mem.cgroup_limit",
-        severity=Severity.WARNING,
-        subject="RAM",
-        summary=f"This process may use {gib(limit)} of the node's {gib(total)}",
-        evidence=tuple(_limit_evidence(seen, limit, total)),
-        impact="a pool that is sized from /proc/meminfo (psutil, MemTotal) is killed at "
-        f"{gib(limit)}; {gib(total - limit)} are out of reach",
-        remedy=Remedy(
-            text=f"Give the engine's pools sizes that fit into {gib(limit)}, or raise the limit "
-            f"{maker.where}",
-            action=maker.action,
-            commands=(command,) if command else (),
-            cost=maker.cost,
-        ),
-        owner=maker.owner,
-    )
-
-
-def _limit_evidence(seen: Seen, limit: int, total: int) -> Iterator[Evidence]:
-    limits = seen.facts.limits
-    yield Evidence(
-        value=gib(limit),
-        source=limits.memory_limit_source or "cgroup",
-        expected=f"at least {percent(seen.policy.thresholds.memory_limit_share)} of {gib(total)}",
-        basis="MemTotal in /proc/meminfo, policy memory_limit_share",
-    )
-    if limits.memory_high_bytes is not None and limits.memory_high_bytes < limit:
-        yield Evidence(
-            value=f"{gib(limits.memory_high_bytes)}, from where the kernel reclaims and slows the "
-            "process",
-            source="memory.high of the process's cgroup or an ancestor",
-        )
-    if limits.memory_headroom_bytes is not None:
-        yield Evidence(
-            value=f"{gib(limits.memory_headroom_bytes)} left",
-            source="limit - current + file pages that can be dropped",
-        )
 
 
 def insufficient(seen: Seen) -> Iterator[Finding]:

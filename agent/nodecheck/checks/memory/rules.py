@@ -6,7 +6,6 @@ from nodecheck.checks.memory import capacity, hardware, pressure
 from nodecheck.checks.seen import Rule
 
 RULES: tuple[Rule, ...] = (
-    Rule("mem.cgroup_limit", "A cgroup limits the process's memory", capacity.cgroup_limit),
     Rule("mem.insufficient", "The named model does not fit into memory", capacity.insufficient),
     Rule("mem.hugepages_reserved", "Idle huge pages hold memory", capacity.hugepages_reserved),
     Rule("mem.cache_thrash", "Files are read from disk again and again", pressure.cache_thrash),

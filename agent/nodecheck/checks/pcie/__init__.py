@@ -1,0 +1,1 @@
+"""The PCIe links from each accelerator to its root: lanes, speed, and who limits them."""

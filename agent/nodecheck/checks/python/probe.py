@@ -53,8 +53,9 @@ _IMPORT = (
     "os._exit(0)\n"  # what goes wrong at exit is not the import's
 )
 _REFUSAL = re.compile(
-    r"baseline optimizations: \(.*|compiled to use \S+(?: \S+){0,6} instructions, but.*"
-    r"|CPU does not support x86-64-v\d.*|[Uu]nsupported CPU\b.*"
+    r"baseline optimizations:\s*\([^()]{0,200}\)[^()]{0,80}\([^()]{0,200}\)\.?"
+    r"|compiled to use \S{1,40}(?: \S{1,40}){0,6} instructions, but [^\n]{0,200}"
+    r"|CPU does not support x86-64-v\d[^\n]{0,80}|[Uu]nsupported CPU\b[^\n]{0,200}"
 )
 
 
@@ -121,12 +122,11 @@ def _without_script(detail: str) -> str:
 
 def _library(name: str, version: str | None, output: Output) -> Library:
     """What a process that did not import its library died of."""
-    refusal = _REFUSAL.search(output.text)
+    refusal = _refusal(output.text)
     if _signal(output) == signal.SIGILL:
         outcome, detail = "illegal_instruction", _last_line(output.text)
-    elif refusal:
-        start = output.text.rfind("\n", 0, refusal.start()) + 1
-        outcome, detail = "refused", output.text[start : refusal.end()].strip()
+    elif refusal is not None:
+        outcome, detail = "refused", refusal
     else:
         number = _signal(output)
         died = f"died by signal {number}: " if number else ""
@@ -134,6 +134,17 @@ def _library(name: str, version: str | None, output: Output) -> Library:
     return Library(
         name=name, version=version, outcome=outcome, detail=detail[:DETAIL_LIMIT] or None
     )
+
+
+def _refusal(text: str) -> str | None:
+    """The last statement in which a library names what the processor lacks, as one line."""
+    found = None
+    for found in _REFUSAL.finditer(text):  # noqa: B007 - a traceback quotes the source before it
+        pass
+    if found is None:
+        return None
+    start = max(text.rfind("\n", 0, found.start()) + 1, found.start() - DETAIL_LIMIT)
+    return " ".join(text[start : found.end()].split())
 
 
 def _signal(output: Output) -> int | None:

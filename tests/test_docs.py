@@ -1,0 +1,66 @@
+"""What the documents say is what the program does."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.hosts import HEALTHY, THREE_L40
+from tests.trees import Tree, plant
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+TOOK = re.compile(r"\d+\.\d s$", re.MULTILINE)
+
+
+def report(tree: Tree, place: Path) -> str:
+    plant(tree, place)
+    command = [sys.executable, "-m", "nodecheck", "--root", str(place)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, env={"COLUMNS": "100"}
+    )
+    return TOOK.sub("2.8 s", done.stdout, count=1)
+
+
+def test_the_report_in_the_readme_is_what_is_printed(tmp_path: Path) -> None:
+    assert report(THREE_L40, tmp_path / "node") in (ROOT / "README.md").read_text()
+
+
+def test_a_healthy_node_takes_about_ten_lines(tmp_path: Path) -> None:
+    lines = report(HEALTHY, tmp_path / "node").splitlines()
+    assert lines[2].startswith("OK")
+    assert len(lines) <= 12
+
+
+def commands() -> list[str]:
+    """Every `nodecheck ...` in backquotes or at the start of a code line."""
+    found: set[str] = set()
+    for document in DOCUMENTS:
+        text = document.read_text()
+        found |= set(re.findall(r"`(nodecheck [^`\n]+)`", text))
+        found |= set(re.findall(r"^(?:\$ )?(nodecheck [a-z-][^\n#|]*)$", text, re.MULTILINE))
+    return sorted(command for command in found if not re.match(r"nodecheck \d", command))
+
+
+@pytest.mark.parametrize("command", commands())
+def test_a_command_in_a_document_is_a_command(command: str) -> None:
+    """Its options and subcommand exist: the parser takes them, before anything is done."""
+    words = [word for word in shlex.split(command)[1:] if word not in ("...", ">", "|")]
+    known = [sys.executable, "-m", "nodecheck"]
+    if words and not words[0].startswith("-"):
+        known.append(words.pop(0))
+    done = subprocess.run([*known, "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for option in (word.partition("=")[0] for word in words if word.startswith("--")):
+        assert option in done.stdout
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text()):
+        assert (document.parent / target).exists(), target
