@@ -205,10 +205,25 @@ def test_the_floor_of_a_core(processor: CpuFacts, per_core: int) -> None:
         (UNKNOWN, 64, 24),
         (floors._ZEN, 1, 12),
         (floors._ZEN, 8, 20),
-        (floors._ZEN, 16, 192),
         (floors._CLIENT, 16, 10),
         (floors._SKYLAKE, 8, 48),
     ],
 )
 def test_caps(kind: floors.Silicon, cores: int, floor: int) -> None:
     assert kind.floor(cores) == floor * GB
+
+
+@pytest.mark.parametrize(
+    ("kind", "healthy_socket"),
+    [
+        (floors._ZEN, 189),  # STREAM on Milan
+        (floors._SKYLAKE, 99.5),  # STREAM on two sockets, halved
+        (floors._HASWELL, 51),  # E5 v3, two sockets, halved
+        (floors._ARM["0x41", "0xd0c"], 169.6),  # Graviton2
+        (floors._ARM["0x41", "0xd4f"], 465.5),  # Graviton4
+    ],
+)
+def test_a_healthy_socket_or_its_half_in_a_guest_is_not_accused(
+    kind: floors.Silicon, healthy_socket: float
+) -> None:
+    assert kind.floor(64) < healthy_socket * GB / 2

@@ -18,6 +18,13 @@ UNKNOWN_CAP = 24.0 * GB
 CLIENT_CAP = 10.0 * GB
 """Maybe one memory channel."""
 
+SOCKET_SHARE = 0.35
+"""Of what the channels of one socket could do in the weakest part of a row (channels x MT/s x 8 B).
+
+Many cores together are held by the channels: with half of them filled, or with neighbours on the
+host, no socket is to be accused of what its cores alone could read.
+"""
+
 CHIPLET_CAP = 20.0 * GB
 CHIPLET_CORES = 8
 """So many cores of a Zen server may lie on one die, whose link to memory is shared."""
@@ -45,12 +52,14 @@ class Silicon:
 
 UNKNOWN = Silicon("unknown or masked silicon", UNKNOWN_PER_CORE, UNKNOWN_CAP)
 _CLIENT = Silicon("a client part since 2015", 10.0 * GB, CLIENT_CAP)
-_OLD_SERVER = Silicon("a Sandy or Ivy Bridge server", 4.0 * GB)
+_OLD_SERVER = Silicon("a Sandy or Ivy Bridge server", 4.0 * GB, SOCKET_SHARE * 59.7 * GB)
 _OLD_CLIENT = Silicon("a client part before 2015", 4.0 * GB, CLIENT_CAP)
-_HASWELL = Silicon("a Haswell or Broadwell server", 8.0 * GB)
-_SKYLAKE = Silicon("a Xeon of Skylake to Granite Rapids", 6.0 * GB)
-_NAPLES = Silicon("an EPYC of the first generation", 8.0 * GB, chiplet=True)
-_ZEN = Silicon("an EPYC of Zen 2 to Zen 5", 12.0 * GB, chiplet=True)
+_HASWELL = Silicon("a Haswell or Broadwell server", 8.0 * GB, SOCKET_SHARE * 68.3 * GB)
+_SKYLAKE = Silicon("a Xeon of Skylake to Granite Rapids", 6.0 * GB, SOCKET_SHARE * 128 * GB)
+_NAPLES = Silicon(
+    "an EPYC of the first generation", 8.0 * GB, SOCKET_SHARE * 170.6 * GB, chiplet=True
+)
+_ZEN = Silicon("an EPYC of Zen 2 to Zen 5", 12.0 * GB, SOCKET_SHARE * 204.8 * GB, chiplet=True)
 
 _INTEL: dict[int, Silicon] = {
     **dict.fromkeys((0x2D, 0x3E), _OLD_SERVER),
@@ -70,9 +79,9 @@ _AMD_SERVERS: dict[int, dict[range, Silicon]] = {
 }
 
 _ARM: dict[tuple[str, str], Silicon] = {
-    ("0x41", "0xd0c"): Silicon("Neoverse N1", 10.0 * GB),
-    ("0x41", "0xd40"): Silicon("Neoverse V1", 15.0 * GB),
-    ("0x41", "0xd4f"): Silicon("Neoverse V2", 15.0 * GB),
+    ("0x41", "0xd0c"): Silicon("Neoverse N1", 10.0 * GB, SOCKET_SHARE * 204.8 * GB),
+    ("0x41", "0xd40"): Silicon("Neoverse V1", 15.0 * GB, SOCKET_SHARE * 307.2 * GB),
+    ("0x41", "0xd4f"): Silicon("Neoverse V2", 15.0 * GB, SOCKET_SHARE * 512 * GB),
 }
 
 _VIRTUAL_IDS = {(15, 6), (15, 107)}
