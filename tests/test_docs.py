@@ -38,13 +38,14 @@ def test_a_healthy_node_takes_about_ten_lines(tmp_path: Path) -> None:
 
 
 def commands() -> list[str]:
-    """Every `nodecheck ...` in backquotes or at the start of a code line."""
+    """Every `nodecheck ...` in backquotes or on a line of a code block."""
     found: set[str] = set()
     for document in DOCUMENTS:
         text = document.read_text()
         found |= set(re.findall(r"`(nodecheck [^`\n]+)`", text))
-        found |= set(re.findall(r"^(?:\$ )?(nodecheck [a-z-][^\n#|]*)$", text, re.MULTILINE))
-    return sorted(command for command in found if not re.match(r"nodecheck \d", command))
+        for block in re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+            found |= set(re.findall(r"^(?:\$ )?(nodecheck [a-z-][^\n#|]*?) *(?:  |#|$)", block, re.M))
+    return sorted(found)
 
 
 @pytest.mark.parametrize("command", commands())

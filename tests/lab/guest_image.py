@@ -31,7 +31,7 @@ SOURCES = ("agent", "csrc", "docs/findings", "pyproject.toml", "LICENSE")
 
 LEFT_OUT = shutil.ignore_patterns(
     "site-packages", "dist-packages", "test", "tests", "idlelib", "tkinter", "turtledemo",
-    "lib2to3", "ensurepip", "config-*", "__pycache__", "*.a",
+    "lib2to3", "ensurepip", "pydoc_data", "distutils", "_tkinter*", "config-*", "__pycache__",
 )  # fmt: skip
 """Of the standard library: what nodecheck does not need, and bytecode, which is compiled anew."""
 
@@ -128,7 +128,7 @@ def _sources() -> Iterator[Path]:
 def _make_initramfs(busybox: Path, kept: Path) -> None:
     with tempfile.TemporaryDirectory(dir=CACHE) as work:
         root = Path(work) / "root"
-        for name in ("bin", "dev", "etc", "home", "opt", "proc", "root", "sys", "tmp", "usr/bin"):
+        for name in ("bin", "dev", "etc", "opt", "proc", "sys", "tmp", "usr/bin"):
             (root / name).mkdir(parents=True)
         shutil.copy(GUEST_INIT, root / "init")
         (root / "init").chmod(0o755)
@@ -166,7 +166,7 @@ def _add_python(root: Path) -> None:
     """This interpreter and its standard library."""
     shutil.copy(os.path.realpath(sys.executable), root / "usr/bin/python3")
     library = root / "usr/lib" / PYTHON
-    shutil.copytree(sysconfig.get_path("stdlib"), library, ignore=LEFT_OUT, symlinks=False)
+    shutil.copytree(sysconfig.get_path("stdlib"), library, ignore=LEFT_OUT)
     # emulated, compiling would take longer than all else; times are not kept on the way
     compiler = [sys.executable, "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"]
     _tell(*compiler, str(library), str(root / "opt"))

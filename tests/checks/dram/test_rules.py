@@ -206,7 +206,7 @@ def test_the_floor_of_a_core(processor: CpuFacts, per_core: int) -> None:
         (floors._ZEN, 1, 12),
         (floors._ZEN, 8, 20),
         (floors._CLIENT, 16, 10),
-        (floors._SKYLAKE, 8, 48),
+        (floors._SKYLAKE, 6, 36),
     ],
 )
 def test_caps(kind: floors.Silicon, cores: int, floor: int) -> None:
