@@ -80,21 +80,26 @@ def collect(
     kernels: str = "auto",
     python: str | None = None,
     progress: Callable[[str], None] = lambda _: None,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> Report:
     """A report with facts, measurements and gaps, not yet judged.
 
     `kernels` is auto, always or never; `python` an interpreter whose libraries are to be tried.
-    `progress` is told, in a few words, what takes long.
+    `progress` is told, in a few words, what takes long; `meanwhile` is called while the probes run.
     """
     started = datetime.datetime.now(datetime.timezone.utc)
     run = _Run(host)
-    run.side_by_side([name for name in CHECKS if name not in LAST])
+    measures = host.live and kernels != "never"
+    tasks = {name: run.task(name) for name in CHECKS if name not in LAST}
+    if not measures:
+        tasks["dram"] = run.task("dram", Facts(), kernels)
+    run.side_by_side(tasks, meanwhile)
     if python is not None:
         progress(f"trying the libraries of {python}")
         run.alone("python", python)
-    if host.live and kernels != "never":
+    if measures:
         progress("measuring memory")
-    run.alone("dram", run.facts(), kernels)
+        run.alone("dram", run.facts(), kernels)
     elapsed = datetime.datetime.now(datetime.timezone.utc) - started
     return Report(
         nodecheck_version=__version__,
@@ -127,20 +132,24 @@ class _Run:
         self.probed: dict[str, Struct] = {}
         self.gaps: list[Gap] = []
 
-    def side_by_side(self, names: list[str]) -> None:
-        tasks = {name: self._task(name) for name in names}
-        deadlines = {name: _probe_module(name).DEADLINE_SECONDS for name in names}
-        for name, outcome in child.gather(tasks, _Answer, deadlines).items():
+    def side_by_side(
+        self, tasks: dict[str, Callable[[], _Answer]], meanwhile: Callable[[], None]
+    ) -> None:
+        deadlines = {name: _deadline_seconds(name) for name in tasks}
+        for name, outcome in child.gather(tasks, _Answer, deadlines, meanwhile).items():
             self._take(name, outcome)
 
     def alone(self, name: str, *arguments: object) -> None:
-        deadline = _probe_module(name).DEADLINE_SECONDS
-        self._take(name, child.call(self._task(name, *arguments), _Answer, deadline))
+        task, deadline = self.task(name, *arguments), _deadline_seconds(name)
+        self._take(name, child.call(task, _Answer, deadline))
 
-    def _task(self, name: str, *arguments: object) -> Callable[[], _Answer]:
+    def task(self, name: str, *arguments: object) -> Callable[[], _Answer]:
+        """What a probe's child does; it imports the probe itself, side by side with the others."""
+
         def work() -> _Answer:
             reader = Reader(self.host, name)
-            facts = _probe_module(name).probe(reader, *arguments)
+            probe = importlib.import_module(f"nodecheck.checks.{name}.probe").probe
+            facts = probe(reader, *arguments)
             return _Answer(facts=msgspec.Raw(msgspec.json.encode(facts)), gaps=tuple(reader.gaps))
 
         return work
@@ -165,8 +174,9 @@ class _Run:
         return Facts(**members)
 
 
-def _probe_module(name: str) -> Any:
-    return importlib.import_module(f"nodecheck.checks.{name}.probe")
+def _deadline_seconds(name: str) -> float:
+    seconds: float = importlib.import_module(f"nodecheck.checks.{name}").DEADLINE_SECONDS
+    return seconds
 
 
 def _host_info(host: Host) -> HostInfo:

@@ -105,8 +105,14 @@ def _fetch_lists() -> None:
 
 def _run_apt(command: tuple[str, ...], directory: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
+    patience = ("-o", "Acquire::http::Timeout=20", "-o", "Acquire::Retries=0")
     return subprocess.run(
-        command, cwd=directory, env=environment, capture_output=True, text=True, check=False
+        (*command, *patience),
+        cwd=directory,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -140,6 +146,7 @@ def _make_initramfs(busybox: Path, kept: Path) -> None:
         _add_nodecheck(root, Path(work))
         _add_python(root)
         _add_libraries(root)
+        _tell("chmod", "-R", "a+rX", str(root))
         packed = Path(work) / "packed"
         _pack(root, packed)
         packed.replace(kept)

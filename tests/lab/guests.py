@@ -15,13 +15,15 @@ from tests.lab.guest_image import QEMU, Image
 
 BOOT_SECONDS = 90.0
 ATTEMPTS = 2
-"""An emulated guest stops for good once in a while, so a hang, and nothing else, has a retry."""
+"""An emulated guest stops for good once in a while: a hang, and nothing else, has one retry."""
 
 END = b"end"
 """The last line that a guest writes to its second serial port."""
 
 COUNTED = ("-icount", "shift=1,sleep=off")
-"""A guest's time is the instructions that it ran, two a nanosecond of ... """
+"""Two nanoseconds of a guest's time are one instruction that it ran: a busy machine costs it none,
+so that a probe's deadline ends no probe here that would answer elsewhere. One CPU only: two hang.
+"""
 
 
 class Ending(Enum):

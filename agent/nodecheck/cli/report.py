@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import click
 
 from nodecheck.cli.inputs import read_host, read_policy, read_report, read_workload
-from nodecheck.diagnose import diagnose
+from nodecheck.diagnose import diagnose, rules
 from nodecheck.render.layout import Line
 from nodecheck.report import Report, to_json
 
@@ -50,7 +50,19 @@ def _collect(options: Options) -> Report:
 
     kernels = "never" if options.quick else options.kernels
     host = read_host(options.root)
-    return collect(host, kernels=kernels, python=options.python, progress=_progress)
+    return collect(
+        host,
+        kernels=kernels,
+        python=options.python,
+        progress=_progress,
+        meanwhile=_load_rules,
+    )
+
+
+def _load_rules() -> None:
+    """Import what judges the facts, so that it is there when they are."""
+    for _ in rules():
+        pass
 
 
 def _progress(doing: str) -> None:

@@ -150,11 +150,12 @@ def gather(
     tasks: Mapping[str, Callable[[], T]],
     answer_type: type[T] | Mapping[str, type[T]],
     deadline_seconds: float | Mapping[str, float],
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> dict[str, Outcome[T]]:
     """Run every task in a child of its own, all at once, each under its deadline.
 
     A task's value must be of the answer type (per task where a mapping is given), which is how it
-    crosses the pipe: as JSON.
+    crosses the pipe: as JSON. `meanwhile` is called once, while the children work.
     """
     reap_abandoned()
     _load_native()
@@ -165,6 +166,7 @@ def gather(
             gathering.start(name, work, seconds[name] if isinstance(seconds, Mapping) else seconds)
             if len(gathering.running) > AT_ONCE:
                 gathering.take_answers(0)  # what answered need not hold a descriptor any more
+        meanwhile()
         while gathering.running:
             gathering.wait()
         gathering.see_off()

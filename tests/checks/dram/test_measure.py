@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nodecheck.checks.dram import measure
-from nodecheck.checks.dram import probe as probe_module
+from nodecheck.checks.dram import DEADLINE_SECONDS, measure
 from nodecheck.checks.dram.buffers import Buffers
 from nodecheck.checks.dram.probe import probe
 from nodecheck.checks.gpu.facts import Gpu
@@ -204,4 +203,4 @@ def test_half_of_the_threads_are_one_a_core(tmp_path: Path, pairs: dict[int, str
 
 
 def test_the_kernels_end_before_the_probe_must() -> None:
-    assert probe_module.DEADLINE_SECONDS > 1 + LIMIT_SECONDS
+    assert DEADLINE_SECONDS > 1 + LIMIT_SECONDS

@@ -78,6 +78,10 @@ def test_what_no_thread_sees_is_contention_too(load: Load) -> None:
     assert figure(at([22] * 9), load=load).flags == ("contended",)
 
 
+def test_neighbours_on_the_host_show_as_spread() -> None:
+    assert figure(at([30, 30, 22, 30, 30, 22, 30, 30, 22, 30])).flags == ("contended",)
+
+
 def test_throttling_between_the_samples_is_contention() -> None:
     assert figure(at([22] * 9), throttled=True).flags == ("contended",)
 

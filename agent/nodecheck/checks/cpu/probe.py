@@ -14,8 +14,6 @@ from nodecheck.machine.reader import Reader
 from nodecheck.machine.virtualization import detect
 from nodecheck.model import Reason
 
-DEADLINE_SECONDS = 4.0
-
 _BOOT_OPTIONS = frozenset(
     [
         "noxsave",

@@ -19,8 +19,6 @@ from nodecheck.machine.reader import Reader
 from nodecheck.machine.tree import UnreadableError
 from nodecheck.model import Reason, Struct
 
-DEADLINE_SECONDS = 6.0
-
 STATVFS_SECONDS = 2.0
 """A healthy server answers within milliseconds; two seconds leave room for a busy one."""
 

@@ -1,0 +1,4 @@
+"""Memory bandwidth, measured."""
+
+DEADLINE_SECONDS = 5.0
+"""After this the probe's child is killed."""

@@ -12,8 +12,6 @@ from nodecheck.machine.reader import Reader
 from nodecheck.model import Reason
 from nodecheck.policy import Thresholds
 from nodecheck.units import percent
-
-DEADLINE_SECONDS = 5.0
 BUSY_SAMPLE_SECONDS = 0.2
 SHIPPED = Thresholds()
 

@@ -19,6 +19,9 @@ OTHER_CPUS_BUSY_MAX = 0.10
 """A memory stream on another CPU costs a quarter and shows in no thread's CPU time."""
 
 STEAL_MAX = 0.02
+SPREAD_MAX = 0.20
+"""(p90 - p10) / median. Neighbours on the host show in nothing else; alone it was 0.09 to 0.15."""
+
 DRIFT_MAX = 0.10
 BIMODAL_RATIO = 1.25
 
@@ -55,7 +58,7 @@ def measurement(run: Run, load: Load, *, throttled: bool, undersized: bool) -> M
     rates = [p.bytes / p.seconds for p in (usable if few else clean)]
     if not rates:
         return None
-    contended = few or throttled or _is_disturbed(load)
+    disturbed = few or throttled or _is_disturbed(load)
     return Measurement(
         name="dram_read",
         kernel=run.kernel,
@@ -66,7 +69,7 @@ def measurement(run: Run, load: Load, *, throttled: bool, undersized: bool) -> M
         max_bytes_per_second=max(rates),
         passes=len(rates),
         convention=CONVENTION,
-        flags=tuple(_flags(rates, contended=contended, undersized=undersized)),
+        flags=tuple(_flags(rates, disturbed=disturbed, undersized=undersized)),
         load=load,
     )
 
@@ -76,19 +79,19 @@ def _is_disturbed(load: Load) -> bool:
     return others > OTHER_CPUS_BUSY_MAX or steal > STEAL_MAX
 
 
-def _flags(rates: Sequence[float], *, contended: bool, undersized: bool) -> list[str]:
+def _flags(rates: Sequence[float], *, disturbed: bool, undersized: bool) -> list[str]:
     middle = statistics.median(rates)
+    bimodal = not disturbed and max(rates) > BIMODAL_RATIO * middle
+    spread = quantile(rates, 0.9) - quantile(rates, 0.1)
+    flags = ["bimodal"] if bimodal else []
+    if disturbed or (not bimodal and spread > SPREAD_MAX * middle):
+        flags.append("contended")
     half = len(rates) // 2
-    flags = ["contended"] if contended else []
     if half:
         first, second = statistics.median(rates[:half]), statistics.median(rates[half:])
         if abs(first - second) > DRIFT_MAX * middle:
             flags.append("unsteady")
-    if max(rates) > BIMODAL_RATIO * middle and not contended:
-        flags.append("bimodal")
-    if undersized:
-        flags.append("undersized")
-    return flags
+    return [*flags, "undersized"] if undersized else flags
 
 
 def quantile(values: Sequence[float], share: float) -> float:

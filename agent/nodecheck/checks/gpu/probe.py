@@ -16,9 +16,6 @@ from nodecheck.machine.reader import Reader
 from nodecheck.machine.tree import UnreadableError
 from nodecheck.model import Reason
 
-DEADLINE_SECONDS = 16.0
-"""Above the longest that NVML and then the look at /dev may take."""
-
 CAPTURED = "/nvml.json"
 _NO_NVML = (nvml.BINDING_MISSING, nvml.LIBRARY_NOT_FOUND)
 

@@ -10,8 +10,6 @@ from nodecheck.machine.reader import Reader
 from nodecheck.machine.tree import UnreadableError
 from nodecheck.model import Reason
 
-DEADLINE_SECONDS = 5.0
-
 COMMAND_SECONDS = 1.5
 
 JOURNAL = ("journalctl", "-k", "-b", "-q", "--no-pager", "-o", "short-monotonic", "-n", "50000")

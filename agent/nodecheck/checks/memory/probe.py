@@ -10,8 +10,6 @@ from nodecheck.checks.memory import dimms
 from nodecheck.checks.memory.facts import Dimm, MemoryController, MemoryFacts
 from nodecheck.machine.reader import Reader
 from nodecheck.model import Reason
-
-DEADLINE_SECONDS = 4.0
 CONFIRM_SECONDS = 0.5
 CAPTURE_SAMPLE_SECONDS = 10.0
 """A capture's second sample (`proc/vmstat.2`) is that much later than its first."""

@@ -8,8 +8,6 @@ from nodecheck.checks.numa.facts import NumaFacts, NumaNode
 from nodecheck.machine.reader import CPU_LIMIT, Reader, parse_list
 from nodecheck.model import Reason
 
-DEADLINE_SECONDS = 2.0
-
 _NODES = "/sys/devices/system/node"
 _NAME = re.compile(r"node(\d{1,5})")
 _MEMORY = re.compile(r"^Node\s+\d+\s+MemTotal:\s+(\d{1,16}) kB\s*$", re.MULTILINE)

@@ -7,8 +7,6 @@ from nodecheck.machine import pci
 from nodecheck.machine.reader import Reader
 from nodecheck.model import Reason
 
-DEADLINE_SECONDS = 4.0
-
 
 def probe(reader: Reader) -> PcieFacts:
     """The way of every accelerator that PCI shows, from sysfs or lspci."""

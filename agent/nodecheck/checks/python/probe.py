@@ -13,8 +13,6 @@ from nodecheck.machine.reader import Reader
 from nodecheck.machine.tree import UnreadableError
 from nodecheck.model import Reason
 
-DEADLINE_SECONDS = 600.0
-
 LISTING_SECONDS = 30.0
 IMPORT_SECONDS = 60.0
 """An import of torch or vllm from a cold network disk takes tens of seconds."""

@@ -11,8 +11,6 @@ from nodecheck.machine.tree import UnreadableError
 from nodecheck.machine.virtualization import detect
 from nodecheck.model import Gap, Reason
 
-DEADLINE_SECONDS = 4.0
-
 _FILES = (
     ("/.dockerenv", "docker"),
     ("/run/.containerenv", "podman"),
