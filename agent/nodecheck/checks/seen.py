@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from nodecheck.checks.cpu.facts import CpuFacts
 from nodecheck.checks.disk.facts import DiskFacts
@@ -47,8 +46,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     live: bool = False
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One finding id, one line of what it says, and the function that raises it."""
 
     id: str

@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from dataclasses import dataclass
 
 import click
 
 from nodecheck.cli.inputs import read_host, read_policy, read_report, read_workload
 from nodecheck.diagnose import diagnose, rules
+from nodecheck.model import Struct
 from nodecheck.render.layout import Line
 from nodecheck.report import Report, to_json
 
 PIPE_WIDTH = 100
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Struct, frozen=True, kw_only=True):
     """What the user asked for; `saved` is --from."""
 
     as_json: bool

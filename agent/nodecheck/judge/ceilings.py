@@ -6,8 +6,7 @@ over the slower of two rates: what its memory delivers and what its instructions
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nodecheck.model import Struct
 from nodecheck.units import GB
 
 RateTable = dict[str, dict[str, tuple[float, float]]]
@@ -47,8 +46,7 @@ LANE_BITS_PER_SECOND = {1: 2.0e9, 2: 4.0e9, 3: 7.876e9, 4: 15.753e9, 5: 31.507e9
 """PCIe generation -> bits a second of one lane after encoding, as Linux computes it."""
 
 
-@dataclass(frozen=True)
-class Range:
+class Range(Struct, frozen=True):
     """A lower and an upper bound; `low` is None where there is only a ceiling."""
 
     low: float | None

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nodecheck.checks.seen import Seen
 from nodecheck.judge import ceilings, node
 from nodecheck.judge.ceilings import Range
-from nodecheck.model import Measurement, Workload
+from nodecheck.model import Measurement, Struct, Workload
 from nodecheck.units import GB, gb_per_second
 
 
-@dataclass(frozen=True)
-class CpuStage:
+class CpuStage(Struct, frozen=True):
     """What a byte of weights costs: `seconds_per_byte` is fastest to slowest.
 
     With `ceiling_only` the slowest is not known, since the memory was not measured.

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.seen import Seen
 from nodecheck.judge import ceilings
 from nodecheck.judge.ceilings import Range
-from nodecheck.model import Measurement
+from nodecheck.model import Measurement, Struct
 
 GENERATION_BY_GTS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 """PCIe generation of a link speed in GT/s."""
@@ -54,8 +52,7 @@ def free_ram_bytes(seen: Seen) -> int | None:
     return max(0, room)
 
 
-@dataclass(frozen=True)
-class Cards:
+class Cards(Struct, frozen=True):
     """The granted GPUs that can hold a model."""
 
     gpus: tuple[Gpu, ...]

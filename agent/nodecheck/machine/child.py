@@ -14,12 +14,13 @@ import select
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Generic, NoReturn, TypeVar
 
 import msgspec
+
+from nodecheck.model import Struct
 
 T = TypeVar("T")
 
@@ -39,8 +40,7 @@ _abandoned: set[int] = set()
 """Children that outlived SIGKILL: they are zombies of ours once the kernel lets them go."""
 
 
-@dataclass(frozen=True)
-class Outcome(Generic[T]):
+class Outcome(Struct, Generic[T], frozen=True):
     """What came of a child: its `value`, or why there is none.
 
     `stuck_pid` names a child that outlived SIGKILL. `error` is one line.
@@ -231,7 +231,9 @@ class _Gathering(Generic[T]):
         stuck = _kill(list(left.values()))
         for name, child in left.items():
             if child.pid in stuck:
-                self.finished[name] = replace(self.finished[name], stuck_pid=child.pid)
+                self.finished[name] = msgspec.structs.replace(
+                    self.finished[name], stuck_pid=child.pid
+                )
 
     def _leave(self, name: str) -> _Child:
         child = self.running.pop(name)

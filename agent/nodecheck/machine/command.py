@@ -8,11 +8,10 @@ import shutil
 import signal
 import subprocess
 import time
-from dataclasses import dataclass
 
 from nodecheck.machine import child
 from nodecheck.machine.tree import UnreadableError
-from nodecheck.model import Reason
+from nodecheck.model import Reason, Struct
 
 OUTPUT_LIMIT_BYTES = 8 << 20
 REAP_SECONDS = 0.2
@@ -22,8 +21,7 @@ LINGER_SECONDS = 0.05
 """How long the output of a program that has ended is waited for, where another process holds it."""
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(Struct, frozen=True):
     """What a program printed (standard output and error together) and its exit status.
 
     `status` is negative for a death by signal, as in subprocess.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 COMMANDS = (
     ("lspci", "-vvv", "-nn"),
@@ -51,8 +52,7 @@ _LINK = re.compile(r"(LnkCap|LnkSta):.*?\bSpeed (\S+?)(?: \(\w+\))?, Width x(\d{
 _BUS = re.compile(r"Bus: primary=[0-9a-f]{2}, secondary=([0-9a-f]{2}),")
 
 
-@dataclass
-class Block:
+class Block(msgspec.Struct):
     """What was printed of one device. Ids are four hex digits; speeds are as printed (`32GT/s`)."""
 
     address: str

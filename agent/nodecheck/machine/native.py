@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from nodecheck.model import Struct
 
 
 class NativeUnavailable(Exception):
@@ -146,8 +147,7 @@ def die_with_parent() -> None:
     _check(lib.nc_die_with_parent(), "prctl(PR_SET_PDEATHSIG)")
 
 
-@dataclass(frozen=True)
-class ReadPass:
+class ReadPass(Struct, frozen=True):
     """One pass of all threads over their buffers.
 
     seconds is the common window, last end - first start; cpu_share the least CPU time / wall time
@@ -159,8 +159,7 @@ class ReadPass:
     cpu_share: float
 
 
-@dataclass(frozen=True)
-class DramRead:
+class DramRead(Struct, frozen=True):
     """How all given CPUs together read DRAM. huge_page_bytes counts all buffers; -1 is unknown."""
 
     kernel: str

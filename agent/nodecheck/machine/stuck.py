@@ -8,16 +8,20 @@ new attempt.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 from pathlib import Path
 
 from nodecheck.machine import state
 
 
+def _directory() -> Path:
+    return state.directory() / "stuck"
+
+
 def _marker(probe: str) -> Path:
-    name = hashlib.sha256(probe.encode(errors="surrogateescape")).hexdigest()[:16]
-    return state.directory() / "stuck" / name
+    import hashlib  # loads OpenSSL: only where a marker may be
+
+    return _directory() / hashlib.sha256(probe.encode(errors="replace")).hexdigest()[:16]
 
 
 def _start_time(pid: int) -> str | None:
@@ -32,6 +36,8 @@ def _start_time(pid: int) -> str | None:
 
 def stuck_pid(probe: str) -> int | None:
     """The process that still hangs on `probe`, if an earlier run left one."""
+    if not _directory().is_dir():
+        return None
     marker = _marker(probe)
     try:
         words = marker.read_text(errors="replace").split()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from nodecheck.machine.host import CpuidLeaves
 from nodecheck.machine.reader import Reader
+from nodecheck.model import Struct
 
 _DMI_MEMBERS = (
     "sys_vendor",
@@ -121,8 +121,7 @@ _PLATFORM_OF_HYPERVISOR = {
 }
 
 
-@dataclass(frozen=True)
-class Trace:
+class Trace(Struct, frozen=True):
     """One thing that gives a hypervisor away: where it was read, what it says, whose it is."""
 
     source: str
@@ -130,8 +129,7 @@ class Trace:
     hypervisor: str | None
 
 
-@dataclass(frozen=True)
-class Virtualization:
+class Virtualization(Struct, frozen=True):
     """`guest` is None where nothing could be looked at; `dmi` holds what could be read.
 
     `emulated` is true for full emulation (TCG), false where hardware virtualization is known.

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
 from itertools import zip_longest
+
+from nodecheck.model import Struct
 
 Line = tuple["Span", ...]
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(Struct, frozen=True):
     """Text in one style (a rich style string, empty for plain)."""
 
     text: str
     style: str = ""
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column of a table: its heading and how wide it may become."""
 
     heading: str

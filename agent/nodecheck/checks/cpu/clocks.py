@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from statistics import median
 
 from nodecheck.checks.cpu.topology import CPU_FOLDER
 from nodecheck.machine.reader import Reader
-from nodecheck.model import Reason
+from nodecheck.model import Reason, Struct
 from nodecheck.policy import Thresholds
 
 _SAMPLED_CPUS = 16
@@ -22,8 +20,7 @@ _USER_HZ_FIELDS = 8
 """user nice system idle iowait irq softirq steal; guest time is in user already."""
 
 
-@dataclass(frozen=True)
-class Frequencies:
+class Frequencies(Struct, frozen=True):
     """Medians over the sample, in MHz."""
 
     driver: str | None = None
@@ -33,8 +30,7 @@ class Frequencies:
     maximum_mhz: float | None = None
 
 
-@dataclass(frozen=True)
-class Shares:
+class Shares(Struct, frozen=True):
     """Parts of all CPUs' time between two samples, 0 to 1."""
 
     busy: float | None = None
@@ -42,8 +38,7 @@ class Shares:
     seconds: float | None = None
 
 
-@dataclass(frozen=True)
-class Ticks:
+class Ticks(Struct, frozen=True):
     """One sample of the CPU line of /proc/stat, and when it was taken."""
 
     fields: tuple[int, ...]
@@ -65,6 +60,8 @@ def frequencies(reader: Reader, cpus: tuple[int, ...]) -> Frequencies:
     pairs = [(now, most) for now, most in zip(current, maximum, strict=True) if now and most]
     if not pairs:
         reader.gap("current_mhz", Reason.ABSENT, f"{folders[0]}: no current and maximum frequency")
+    from statistics import median  # most guests have no frequencies, and it loads slowly
+
     return Frequencies(
         driver=reader.text(f"{folders[0]}/scaling_driver", None),
         governors=tuple(sorted({name for name in governors if name})),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+
+from nodecheck.model import Struct
 
 Leaves = dict[str, tuple[int, int, int, int]]
 """`"leaf.subleaf"` in lower-case hex -> eax, ebx, ecx, edx."""
@@ -45,8 +46,7 @@ _CACHE_LEAVES = ("8000001d", "4")  # leaf 4 is empty on AMD
 _UNIFIED = 3
 
 
-@dataclass(frozen=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """Vendor, brand and the numbers as /proc/cpuinfo prints them; a brand may be missing."""
 
     vendor: str

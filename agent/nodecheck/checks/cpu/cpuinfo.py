@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from nodecheck.model import Struct
 
 _NUMBER_LIMIT = 1 << 20
 _NAME_LIMIT = 120
@@ -24,8 +25,7 @@ _OTHER_ARCHITECTURES = (
 _Block = dict[str, str]
 
 
-@dataclass(frozen=True)
-class CpuInfo:
+class CpuInfo(Struct, frozen=True):
     """What the file says; None where it does not, or where it is an excerpt and cannot say.
 
     `part_of` gives the Arm part of each processor number. `flags` are the first processor's.

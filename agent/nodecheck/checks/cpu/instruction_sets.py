@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from nodecheck.checks.cpu import cpuid, hwcap, isa
@@ -11,13 +10,12 @@ from nodecheck.checks.cpu.cpuinfo import CpuInfo
 from nodecheck.checks.cpu.silicon import is_generic
 from nodecheck.machine.reader import Reader
 from nodecheck.machine.tree import UnreadableError
-from nodecheck.model import Reason
+from nodecheck.model import Reason, Struct
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Sets:
+class Sets(Struct, frozen=True):
     """Instruction sets: listed by the kernel, shown by CPUID (or HWCAP), usable, shown but off."""
 
     listed: tuple[str, ...] | None

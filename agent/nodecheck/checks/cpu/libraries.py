@@ -7,13 +7,12 @@ every hidden instruction; KVM refuses only AVX, so libraries that stop at SSE4 m
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from nodecheck.checks.cpu import isa
+from nodecheck.model import Struct
 
 
-@dataclass(frozen=True)
-class Library:
+class Library(Struct, frozen=True):
     """A library and the instruction sets that it uses without asking."""
 
     name: str

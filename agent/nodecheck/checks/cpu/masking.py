@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from enum import Enum
 
 from nodecheck.checks.cpu import isa
 from nodecheck.checks.cpu.facts import CpuFacts
 from nodecheck.checks.cpu.silicon import Silicon, identify, is_generic
 from nodecheck.checks.seen import Seen
-from nodecheck.model import Evidence
+from nodecheck.model import Evidence, Struct
 
 
 class Cause(Enum):
@@ -29,8 +28,7 @@ class Cause(Enum):
         return self in {Cause.GENERIC_TYPE, Cause.HIDDEN}
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True):
     """Which of isa.VECTOR are missing and why. `switches` name the option or mitigation at work."""
 
     cause: Cause

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nodecheck.checks.cpu.libraries import NUMPY
 from nodecheck.checks.cpu.masking import Cause, Diagnosis
 from nodecheck.checks.virt.facts import VirtFacts
-from nodecheck.model import Action, Remedy
+from nodecheck.model import Action, Remedy, Struct
 
 _COLD = "one cold stop and start (a reboot inside the guest keeps the old CPU type)"
 _MIGRATION = "live migration only between hosts with the same CPU"
 _WINDOWS = "Windows guests may be slower with it: x86-64-v3 there, if the host has AVX2"
 
 
-@dataclass(frozen=True)
-class _Words:
+class _Words(Struct, frozen=True):
     """What an operator of one platform does."""
 
     text: str

@@ -7,7 +7,8 @@ the table's is not identified, which never means that it lacks anything.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from nodecheck.model import Struct
 
 V1: frozenset[str] = frozenset()
 V2 = V1 | {"ssse3", "sse4_1", "sse4_2", "popcnt", "cx16"}
@@ -24,8 +25,7 @@ BF16 = VNNI | {"avx512_bf16"}
 AMX = BF16 | {"avx512_fp16", "amx_tile", "amx_int8", "amx_bf16"}
 
 
-@dataclass(frozen=True)
-class Silicon:
+class Silicon(Struct, frozen=True):
     """A processor generation and those instruction sets of the table's that all its parts have."""
 
     name: str
@@ -48,8 +48,7 @@ _REACH = (
 )
 
 
-@dataclass(frozen=True)
-class _Row:
+class _Row(Struct, frozen=True):
     """Models and steppings are inclusive ranges, separated by blanks.
 
     `pentium_cut`: the Pentium and Celeron parts have AVX, AVX2, FMA, F16C and BMI fused off.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from nodecheck.model import Struct
 
 ROOT = "/"
 
@@ -93,8 +94,7 @@ TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - mount points that are judged, n
 _ESCAPE = re.compile(r"\\([0-3][0-7]{2})")
 
 
-@dataclass(frozen=True)
-class Mount:
+class Mount(Struct, frozen=True):
     """A line of the mount table: `parent` -1 and `device_number` empty where it tells neither."""
 
     id: int

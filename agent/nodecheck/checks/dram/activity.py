@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from nodecheck.machine.reader import Reader
+from nodecheck.model import Struct
 
 _IDLE, _IOWAIT, _STEAL, _FIELDS = 3, 4, 7, 8
 
 
-@dataclass(frozen=True)
-class Ticks:
+class Ticks(Struct, frozen=True):
     """Clock ticks of one CPU since boot, guest time within user time."""
 
     idle: int

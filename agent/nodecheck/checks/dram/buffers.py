@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from nodecheck.model import Struct
 
 MIB = 1 << 20
 
@@ -21,8 +21,7 @@ CACHE_MULTIPLE_MIN = 2
 STEP_BYTES = 2 * MIB
 
 
-@dataclass(frozen=True)
-class Buffers:
+class Buffers(Struct, frozen=True):
     """`undersized`: less than four times the cache, so part of the reads may hit it."""
 
     bytes_per_thread: int

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from nodecheck.machine.reader import Reader, parse_list
+from nodecheck.model import Struct
 
 UNKNOWN_BYTES = 64 << 20
 """What is assumed where no source tells a size."""
@@ -18,16 +18,14 @@ _LEAVES = ("8000001d", "4")
 _UNIFIED = 3
 
 
-@dataclass(frozen=True)
-class Cache:
+class Cache(Struct, frozen=True):
     """A last level cache and those of the usable CPUs that share it."""
 
     size_bytes: int
     cpus: frozenset[int]
 
 
-@dataclass(frozen=True)
-class Caches:
+class Caches(Struct, frozen=True):
     """`known` is False where the size is an assumption."""
 
     caches: tuple[Cache, ...]

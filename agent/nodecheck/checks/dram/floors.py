@@ -7,9 +7,9 @@ neighbours on a host take their share. It accuses a platform, it does not predic
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from nodecheck.checks.cpu.facts import CpuFacts
+from nodecheck.model import Struct
 
 GB = 10**9
 
@@ -30,8 +30,7 @@ CHIPLET_CORES = 8
 """So many cores of a Zen server may lie on one die, whose link to memory is shared."""
 
 
-@dataclass(frozen=True)
-class Silicon:
+class Silicon(Struct, frozen=True):
     """Bytes a second: `per_core` of each core, never more than `cap` (None: no cap).
 
     `chiplet` caps a few cores only: those that can lie on one die.

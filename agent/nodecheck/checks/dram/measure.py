@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nodecheck.checks.dram import activity, buffers, caches, statistics
 from nodecheck.checks.dram.facts import DramFacts, DramProbe
+from nodecheck.checks.dram.skipped import skipped
 from nodecheck.checks.seen import Facts
 from nodecheck.machine import child
 from nodecheck.machine.reader import Reader
-from nodecheck.model import Load, Measurement, Reason
+from nodecheck.model import Load, Measurement, Reason, Struct
 from nodecheck.units import count, gib
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ SCALING_CPUS = 8
 HUGE_PAGE_SHARE_MIN = 0.5
 
 
-@dataclass(frozen=True)
-class _Run:
+class _Run(Struct, frozen=True):
     measurement: Measurement
     read: DramRead
 
@@ -68,12 +67,6 @@ def run(reader: Reader, facts: Facts) -> DramProbe:
         done = _one(reader, facts, kernel, end)
         runs += [done] if done else []
     return _result(runs, llc, warnings)
-
-
-def skipped(reader: Reader, why: str, reason: Reason = Reason.ABSENT) -> DramProbe:
-    """No measurement, and why."""
-    reader.gap("measurements", reason, f"DRAM bandwidth not measured: {why}")
-    return DramProbe(facts=DramFacts(skipped=why))
 
 
 def by_core(reader: Reader, cpus: Sequence[int]) -> tuple[int, ...]:

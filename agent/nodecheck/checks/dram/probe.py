@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 
-from nodecheck.checks.dram import activity, captured, measure
 from nodecheck.checks.dram.facts import DramFacts, DramProbe
+from nodecheck.checks.dram.skipped import skipped
 from nodecheck.checks.seen import Facts
-from nodecheck.machine import lock
 from nodecheck.machine.reader import Reader
 from nodecheck.model import Reason
 from nodecheck.policy import Thresholds
 from nodecheck.units import percent
+
 BUSY_SAMPLE_SECONDS = 0.2
 SHIPPED = Thresholds()
 
@@ -24,23 +24,28 @@ def probe(
     `auto` leaves the kernels out on a node that serves: they would slow it down and be slowed down.
     """
     if not reader.host.live:
+        from nodecheck.checks.dram import captured
+
         found = captured.read(reader)
         return DramProbe(
             facts=DramFacts(skipped=None if found else "this capture holds no measurement"),
             measurements=found,
         )
     if kernels == "never":
-        return measure.skipped(reader, "not asked for")
+        return skipped(reader, "not asked for")
     serving = _serving(reader, facts, thresholds) if kernels == "auto" else None
     if serving:
-        return measure.skipped(reader, serving)
+        return skipped(reader, serving)
+    from nodecheck.checks.dram import measure
+    from nodecheck.machine import lock
+
     with lock.measuring() as alone:
         if not alone:
-            return measure.skipped(reader, "another nodecheck is measuring on this node")
+            return skipped(reader, "another nodecheck is measuring on this node")
         try:
             return measure.run(reader, facts)
         except Exception as error:  # noqa: BLE001 - without the extension its error cannot be imported
-            return measure.skipped(reader, str(error), Reason.UNSUPPORTED)
+            return skipped(reader, str(error), Reason.UNSUPPORTED)
 
 
 def _serving(reader: Reader, facts: Facts, thresholds: Thresholds) -> str | None:
@@ -49,6 +54,8 @@ def _serving(reader: Reader, facts: Facts, thresholds: Thresholds) -> str | None
         share = gpu.utilisation_share
         if share is not None and share >= thresholds.busy_gpu_share:
             return f"{gpu.name or 'a GPU'} is busy ({percent(share)})"
+    from nodecheck.checks.dram import activity
+
     before = activity.read(reader)
     time.sleep(BUSY_SAMPLE_SECONDS)
     after = activity.read(reader)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from nodecheck.checks.dram.floors import Silicon, silicon
 from nodecheck.checks.seen import Rule, Seen
-from nodecheck.model import Action, Evidence, Finding, Measurement, Owner, Remedy, Severity
+from nodecheck.model import Action, Evidence, Finding, Measurement, Owner, Remedy, Severity, Struct
 from nodecheck.units import count, gb_per_second, gib, percent
 
 _POLICY_FLAGS = ("bimodal", "unsteady", "undersized")
@@ -17,8 +16,7 @@ _UNKNOWN_SMT = 2
 _BYTES_PER_TRANSFER = 8
 
 
-@dataclass(frozen=True)
-class _Floor:
+class _Floor(Struct, frozen=True):
     rate: float
     cores: int
     smt_known: bool

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from nodecheck.checks.gpu import nvidia_smi_csv, nvidia_smi_text, nvidia_smi_xml
 from nodecheck.checks.gpu.nvidia_smi_fields import Record
@@ -41,8 +42,7 @@ _WORDS = (
 """Words -> state of the driver, the first that is found counts."""
 
 
-@dataclass
-class Said:
+class Said(msgspec.Struct):
     """All that nvidia-smi said. `state` and `message` are those of GpuFacts; `lost` are addresses.
 
     `records` holds the cards a form: nothing says yet which of them are the same.
@@ -53,8 +53,8 @@ class Said:
     source: str | None = None
     library_version: str | None = None
     denied: bool = False
-    lost: list[str] = field(default_factory=list)
-    records: list[tuple[str, list[Record]]] = field(default_factory=list)
+    lost: list[str] = msgspec.field(default_factory=list)
+    records: list[tuple[str, list[Record]]] = msgspec.field(default_factory=list)
 
 
 def ask(reader: Reader, deadline_seconds: float) -> Said:

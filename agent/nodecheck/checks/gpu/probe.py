@@ -6,10 +6,9 @@ import re
 
 import msgspec
 
-from nodecheck.checks.gpu import from_nvml, granted, merge, nvidia_smi
+from nodecheck.checks.gpu import from_nvml, granted, merge
 from nodecheck.checks.gpu.facts import Gpu, GpuFacts, GpuProbe
 from nodecheck.checks.gpu.gaps import Refusals, note_gaps
-from nodecheck.checks.gpu.nvidia_smi_fields import Record, gpu_of, unsupported
 from nodecheck.checks.gpu.wording import AMD, NVIDIA
 from nodecheck.machine import nvml, pci
 from nodecheck.machine.reader import Reader
@@ -70,8 +69,11 @@ def _asked(reader: Reader, on_pci: tuple[Gpu, ...]) -> tuple[GpuFacts, list[list
 def _asked_smi(
     reader: Reader, on_pci: tuple[Gpu, ...]
 ) -> tuple[GpuFacts, list[list[Gpu]], Refusals]:
+    from nodecheck.checks.gpu import nvidia_smi  # its forms load an XML parser and many patterns
+    from nodecheck.checks.gpu.nvidia_smi_fields import gpu_of, unsupported
+
     said = nvidia_smi.ask(reader, nvml.deadline_seconds(len(on_pci)))
-    first: Record = said.records[0][1][0] if said.records else {}
+    first = said.records[0][1][0] if said.records else {}
     facts = GpuFacts(
         state=said.state,
         message=said.message,

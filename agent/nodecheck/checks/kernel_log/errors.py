@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+import msgspec
 
 from nodecheck.checks.kernel_log.facts import DimmErrors
 
@@ -27,11 +28,10 @@ _EDAC = re.compile(
 _POISON = re.compile(r"Memory failure: 0x[0-9a-fA-F]+: ")
 
 
-@dataclass
-class FileSystems:
+class FileSystems(msgspec.Struct):
     """Errors of file systems and of the devices below them, each kind once a device."""
 
-    _lines: dict[tuple[str, str], str] = field(default_factory=dict)
+    _lines: dict[tuple[str, str], str] = msgspec.field(default_factory=dict)
 
     def take(self, message: str) -> None:
         """Look at one message."""
@@ -46,13 +46,12 @@ class FileSystems:
         return tuple(self._lines.values())
 
 
-@dataclass
-class Memory:
+class Memory(msgspec.Struct):
     """Errors that memory controllers reported, and pages that were taken out of use."""
 
-    _lines: list[str] = field(default_factory=list)
-    _correctable: dict[str, int] = field(default_factory=dict)
-    _uncorrectable: dict[str, int] = field(default_factory=dict)
+    _lines: list[str] = msgspec.field(default_factory=list)
+    _correctable: dict[str, int] = msgspec.field(default_factory=dict)
+    _uncorrectable: dict[str, int] = msgspec.field(default_factory=dict)
 
     def take(self, message: str) -> None:
         """Look at one message."""

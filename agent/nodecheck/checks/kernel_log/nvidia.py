@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+import msgspec
 
 from nodecheck.checks.kernel_log.facts import Xid
 
@@ -45,8 +46,7 @@ def sysfs_address(address: str) -> str:
     return f"{int(domain, 16):04x}:{bus}:{device}.{function or '0'}"
 
 
-@dataclass
-class _Event:
+class _Event(msgspec.Struct):
     code: int
     address: str
     text: str
@@ -54,18 +54,17 @@ class _Event:
     count: int = 1
 
 
-@dataclass
-class Driver:
+class Driver(msgspec.Struct):
     """Takes messages in order, and says at the end what is current."""
 
     _at: int = 0
     _healthy_since: int = 0
-    _reset_at: dict[str, int] = field(default_factory=dict)
-    _events: dict[tuple[int, str, str, int], _Event] = field(default_factory=dict)
-    _texts: dict[int, int] = field(default_factory=dict)
-    _lost: dict[str, int] = field(default_factory=dict)
+    _reset_at: dict[str, int] = msgspec.field(default_factory=dict)
+    _events: dict[tuple[int, str, str, int], _Event] = msgspec.field(default_factory=dict)
+    _texts: dict[int, int] = msgspec.field(default_factory=dict)
+    _lost: dict[str, int] = msgspec.field(default_factory=dict)
     _named: tuple[str, int] | None = None
-    _errors: list[tuple[str, int]] = field(default_factory=list)
+    _errors: list[tuple[str, int]] = msgspec.field(default_factory=list)
 
     def boot(self) -> None:
         """All that came before is over."""

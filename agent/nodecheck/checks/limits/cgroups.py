@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from nodecheck.machine.reader import Reader
+from nodecheck.model import Struct
 
 V2 = ""
 """The name under which the one hierarchy of cgroup v2 stands among the controllers of v1."""
@@ -14,8 +14,7 @@ V2 = ""
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
-@dataclass(frozen=True)
-class Mount:
+class Mount(Struct, frozen=True):
     """A mounted hierarchy: group `root` appears at `point`; `controllers` is {V2} for v2."""
 
     point: str
@@ -23,16 +22,14 @@ class Mount:
     controllers: frozenset[str]
 
 
-@dataclass(frozen=True)
-class Groups:
+class Groups(Struct, frozen=True):
     """The directories of a controller's groups: the process's own, then every ancestor seen."""
 
     version: str
     directories: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Membership:
+class Membership(Struct, frozen=True):
     """Controller (V2 for the v2 hierarchy) -> the process's group in it; empty where not known."""
 
     paths: dict[str, str]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nodecheck.checks.limits.cgroups import Groups
 from nodecheck.machine.reader import Reader
-from nodecheck.model import Reason
+from nodecheck.model import Reason, Struct
 
 NO_LIMIT = 1 << 60
 """Values from here on are ways to write "none" (v1's memory sentinel is 2^63 less a page)."""
@@ -14,8 +12,7 @@ NO_LIMIT = 1 << 60
 _DEFAULT_PERIOD_MICROSECONDS = 100_000
 
 
-@dataclass(frozen=True)
-class Quota:
+class Quota(Struct, frozen=True):
     """`cpus` is quota / period, exact; `directory` the group that sets it, `source` the file."""
 
     cpus: float
@@ -23,8 +20,7 @@ class Quota:
     source: str
 
 
-@dataclass(frozen=True)
-class Throttling:
+class Throttling(Struct, frozen=True):
     """The counters of a group's cpu.stat since it was made."""
 
     periods: int

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nodecheck.checks.limits.cgroups import Groups
 from nodecheck.checks.limits.cpu_quota import NO_LIMIT, counters
 from nodecheck.machine.reader import Reader
+from nodecheck.model import Struct
 
 
-@dataclass(frozen=True)
-class _Names:
+class _Names(Struct, frozen=True):
     limit: str
     high: str | None
     current: str
@@ -28,8 +26,7 @@ _FILES = {
 }
 
 
-@dataclass(frozen=True)
-class MemoryLimit:
+class MemoryLimit(Struct, frozen=True):
     """What the tightest group sets, in bytes.
 
     `limit_bytes` is the smallest hard limit; `current_bytes` and `file_bytes` are of the group that
@@ -47,8 +44,7 @@ class MemoryLimit:
     events_source: str | None = None
 
 
-@dataclass(frozen=True)
-class _Group:
+class _Group(Struct, frozen=True):
     limit: int | None
     source: str
     high: int | None

@@ -12,6 +12,7 @@ from nodecheck.checks.limits.facts import LimitsFacts
 from nodecheck.checks.limits.memory_limit import MemoryLimit
 from nodecheck.machine.reader import Reader, parse_list
 from nodecheck.model import Reason
+
 CONFIRM_SECONDS = 0.2
 """Two periods of the kernel's default of 0.1 s."""
 

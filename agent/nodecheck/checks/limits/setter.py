@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nodecheck.checks.seen import Seen
-from nodecheck.model import Action, Owner
+from nodecheck.model import Action, Owner, Struct
 
 
-@dataclass(frozen=True)
-class Setter:
+class Setter(Struct, frozen=True):
     """One maker of groups: `where` ends the sentence "raise the limit ...".
 
     {cpus}, {percent} and {memory} in the commands are the caller's to fill; `action` is what makes

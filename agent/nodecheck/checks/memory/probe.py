@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
 
 from nodecheck.checks.memory import dimms
 from nodecheck.checks.memory.facts import Dimm, MemoryController, MemoryFacts
 from nodecheck.machine.reader import Reader
-from nodecheck.model import Reason
+from nodecheck.model import Reason, Struct
+
 CONFIRM_SECONDS = 0.5
 CAPTURE_SAMPLE_SECONDS = 10.0
 """A capture's second sample (`proc/vmstat.2`) is that much later than its first."""
@@ -30,8 +30,7 @@ _POOL = re.compile(r"hugepages-(\d{1,9})kB")
 _EDAC = "/sys/devices/system/edac/mc"
 
 
-@dataclass(frozen=True)
-class _Pressure:
+class _Pressure(Struct, frozen=True):
     some_avg10: float
     full_avg10: float
 

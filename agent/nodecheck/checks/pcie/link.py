@@ -7,12 +7,14 @@ Pure: facts in, links out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from typing import TypeVar
+
+import msgspec
 
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.pcie.facts import Hop, Path
 from nodecheck.checks.seen import Seen
+from nodecheck.model import Struct
 
 Number = TypeVar("Number", int, float)
 
@@ -25,8 +27,7 @@ ENCODED_MBS = {1: 2000, 2: 4000, 3: 7876, 4: 15753, 5: 31507, 6: 64000}
 GUEST_MODES = ("pass-through", "vgpu")
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(Struct, frozen=True):
     """One link on the way of `accelerator` to its root, or all that the driver tells of it.
 
     Rates are in GT/s, widths in lanes. `device_*` are the downstream end's maxima, `port_*` the
@@ -115,7 +116,7 @@ def _on_path(path: Path, gpu: Gpu | None, source: str) -> Iterator[Link]:
             link = _pair(device, port, source)
             if first == 0 and gpu is not None:
                 link = _with_driver(link, gpu)
-            yield replace(link, accelerator=path.accelerator, gpu=gpu)
+            yield msgspec.structs.replace(link, accelerator=path.accelerator, gpu=gpu)
 
 
 def _tells(hop: Hop) -> bool:
@@ -140,7 +141,7 @@ def _pair(device: Hop, port: Hop | None, source: str) -> Link:
 def _with_driver(link: Link, gpu: Gpu) -> Link:
     """The card's own link with the driver's maxima, of the width only where the port has none."""
     width = gpu.link_width_max if link.port_width is None else None
-    return replace(link, ceiling_gts=_ceiling(gpu), ceiling_width=width)
+    return msgspec.structs.replace(link, ceiling_gts=_ceiling(gpu), ceiling_width=width)
 
 
 def _by_driver(gpu: Gpu, name: str) -> Link:
