@@ -13,7 +13,7 @@ KVM64_FLAGS = (
 )
 
 
-def cpuinfo(  # noqa: PLR0917 - in the order of the file that it writes
+def cpuinfo(
     count: int,
     flags: str,
     brand: str,

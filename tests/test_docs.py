@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from nodecheck.judge.ceilings import CPU_RATES
 from tests.hosts import HEALTHY, THREE_L40
 from tests.trees import Tree, plant
 
@@ -44,7 +45,9 @@ def commands() -> list[str]:
         text = document.read_text()
         found |= set(re.findall(r"`(nodecheck [^`\n]+)`", text))
         for block in re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
-            found |= set(re.findall(r"^(?:\$ )?(nodecheck [a-z-][^\n#|]*?) *(?:  |#|$)", block, re.M))
+            found |= set(
+                re.findall(r"^(?:\$ )?(nodecheck [a-z-][^\n#|]*?) *(?:  |#|$)", block, re.MULTILINE)
+            )
     return sorted(found)
 
 
@@ -65,3 +68,10 @@ def test_a_command_in_a_document_is_a_command(command: str) -> None:
 def test_links_lead_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text()):
         assert (document.parent / target).exists(), target
+
+
+def test_the_rates_in_measuring_are_those_in_force() -> None:
+    rows = (ROOT / "docs" / "measuring.md").read_text()
+    for level, rates in CPU_RATES.items():
+        cells = " | ".join(f"{low:.1f}-{high:.1f}" for low, high in rates.values())
+        assert f"| {level} | {cells} |" in rows

@@ -15,6 +15,7 @@ DOORS = {
     "pynvml": "machine/nvml.py",
     "cpuinfo": "checks/cpu/probe.py",
     "nodecheck._native": "machine/native.py",
+    "psutil": "machine/processes.py",
     "subprocess": "machine/command.py",
 }
 """Each enters through one module."""

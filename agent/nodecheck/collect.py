@@ -30,6 +30,7 @@ from nodecheck.machine.host import Host
 from nodecheck.machine.reader import Reader
 from nodecheck.machine.recording import RecordingHost
 from nodecheck.model import Gap, Reason, Struct
+from nodecheck.policy import Thresholds
 from nodecheck.report import HostInfo, Report
 
 FACTS: dict[str, type[Struct]] = {
@@ -65,6 +66,8 @@ PRIMARY_INPUTS = {
 }
 """Without any of these a captured tree does not hold the subject."""
 
+SHIPPED = Thresholds()
+
 LAST = ("python", "dram")
 """Checks that run when the others are done: they load the node, or need the others' facts."""
 
@@ -79,12 +82,14 @@ def collect(
     *,
     kernels: str = "auto",
     python: str | None = None,
+    thresholds: Thresholds = SHIPPED,
     progress: Callable[[str], None] = lambda _: None,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> Report:
     """A report with facts, measurements and gaps, not yet judged.
 
-    `kernels` is auto, always or never; `python` an interpreter whose libraries are to be tried.
+    `kernels` is auto, always or never (`thresholds` tell auto when a node is serving); `python` is
+    an interpreter whose libraries are to be tried.
     `progress` is told, in a few words, what takes long; `meanwhile` is called while the probes run.
     """
     started = datetime.datetime.now(datetime.timezone.utc)
@@ -92,14 +97,14 @@ def collect(
     measures = host.live and kernels != "never"
     tasks = {name: run.task(name) for name in CHECKS if name not in LAST}
     if not measures:
-        tasks["dram"] = run.task("dram", Facts(), kernels)
+        tasks["dram"] = run.task("dram", Facts(), kernels, thresholds)
     run.side_by_side(tasks, meanwhile)
     if python is not None:
         progress(f"trying the libraries of {python}")
         run.alone("python", python)
     if measures:
         progress("measuring memory")
-        run.alone("dram", run.facts(), kernels)
+        run.alone("dram", run.facts(), kernels, thresholds)
     elapsed = datetime.datetime.now(datetime.timezone.utc) - started
     return Report(
         nodecheck_version=__version__,

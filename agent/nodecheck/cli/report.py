@@ -11,6 +11,7 @@ import click
 from nodecheck.cli.inputs import read_host, read_policy, read_report, read_workload
 from nodecheck.diagnose import diagnose, rules
 from nodecheck.model import Struct
+from nodecheck.policy import Policy
 from nodecheck.render.layout import Line
 from nodecheck.report import Report, to_json
 
@@ -40,11 +41,11 @@ def run(options: Options) -> None:
         raise click.UsageError("--quick runs no kernels, --kernels always does")
     policy = read_policy(options.policy)
     workload = read_workload(options.weights, options.layers, options.weight_type)
-    seen = read_report(options.saved) if options.saved else _collect(options)
+    seen = read_report(options.saved) if options.saved else _collect(options, policy)
     _print(diagnose(seen, policy, workload), options.as_json)
 
 
-def _collect(options: Options) -> Report:
+def _collect(options: Options, policy: Policy) -> Report:
     from nodecheck.collect import collect
 
     kernels = "never" if options.quick else options.kernels
@@ -53,6 +54,7 @@ def _collect(options: Options) -> Report:
         host,
         kernels=kernels,
         python=options.python,
+        thresholds=policy.thresholds,
         progress=_progress,
         meanwhile=_load_rules,
     )

@@ -60,6 +60,10 @@ def _serving(reader: Reader, facts: Facts, thresholds: Thresholds) -> str | None
     time.sleep(BUSY_SAMPLE_SECONDS)
     after = activity.read(reader)
     busy = activity.busy_share(before, after, after)
-    if busy is not None and busy > thresholds.busy_node_share:
-        return f"the CPUs are busy ({percent(busy)})"
-    return None
+    if busy is None or busy <= thresholds.busy_node_share:
+        return None
+    from nodecheck.machine.processes import busiest
+
+    most = busiest(BUSY_SAMPLE_SECONDS)
+    named = f", most by {most.name} ({most.pid}) with {most.cpus:.1f}" if most else ""
+    return f"the CPUs are busy ({percent(busy)}{named})"
