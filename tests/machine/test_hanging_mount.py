@@ -21,7 +21,6 @@ from tests.lab.hanging_mount import hanging_mount, is_possible
 from tests.processes import children, descriptors, eventually, state
 
 pytestmark = [
-    pytest.mark.lab,
     pytest.mark.skipif(not is_possible(), reason="needs root and /dev/fuse"),
 ]
 

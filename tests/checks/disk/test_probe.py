@@ -335,7 +335,6 @@ def test_the_live_node_agrees_with_df(monkeypatch: pytest.MonkeyPatch, tmp_path:
         assert (system.mount, str((system.total_bytes or 0) // 1024)) in listed
 
 
-@pytest.mark.lab
 @pytest.mark.skipif(not is_possible(), reason="needs root and /dev/fuse")
 def test_a_mount_that_hangs_is_named_and_the_others_are_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
