@@ -1,6 +1,6 @@
 # Two commands set everything up: `make run` and `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format schema dist bench lab soak sanitize clean prerequisites
+.PHONY: help run test lint format schema readme dist bench lab soak sanitize clean prerequisites
 
 PYTHON ?= python3
 VENV := .venv
@@ -38,6 +38,9 @@ format: $(DEV_TOOLS) ## rewrite Python and C in the one style
 schema: $(INSTALLED) ## write docs/report.schema.json anew
 	$(BIN)/python -c 'import json, nodecheck.report as r; print(json.dumps(r.json_schema(), indent=1))' \
 	  > docs/report.schema.json
+
+readme: $(INSTALLED) ## write the report in README.md anew
+	$(BIN)/python -m tests.readme
 
 dist: $(DEV_TOOLS) ## build the sdist and the abi3 wheel into dist/
 	rm -rf dist

@@ -85,9 +85,9 @@ class Thresholds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     throttled_periods_min: Count = 10
     """Fewest CFS periods on a live node that tell a quota that bites from the start of this
     program. Source: 1 s of CPU demand at the kernel's period of 0.1 s."""
-    refaults_per_second_min: Amount = 10
-    """File pages read again a second, with major faults, from which memory thrashes. Source: a node
-    with enough memory refaults none; one stray page in the sample is no thrashing."""
+    refaults_per_second_min: Amount = 1000
+    """Pages read again (4 MB/s) from which memory is too small for what runs: one container at its
+    limit stays below. Source: weights that do not fit come back at 100 MB/s and more."""
     steal_warning_share: Share = 0.10
     """Steal between two samples that slows an engine measurably. Source: nodecheck's own
     judgement."""

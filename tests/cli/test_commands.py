@@ -103,7 +103,7 @@ def test_the_live_report_is_valid_and_has_the_kernels_flags() -> None:
         (["--layers", "4"], "--weights and --layers go together"),
         (["--weights", "4GiB"], "--weights and --layers go together"),
         (["--weights", "big", "--layers", "4"], "is no size"),
-        (["--weights", "0", "--layers", "4"], "more than 0 bytes"),
+        (["--weights", "40", "--layers", "4"], "less than any model"),
         (["--kernels", "some"], "some"),
         (["--quick", "--kernels", "always"], "--quick"),
         (["--from", "x", "--root", "y"], "--from"),

@@ -133,3 +133,23 @@ def test_engine_levels(flags: tuple[str, ...], level: str | None) -> None:
 def test_pcie_rates_are_those_after_encoding() -> None:
     assert pcie_bytes_per_second(4, 16) == pytest.approx(31.5e9, rel=0.001)
     assert pcie_bytes_per_second(9, 16) is None
+
+
+def test_a_disturbed_figure_bounds_nothing() -> None:
+    seen = msgspec.structs.replace(three_l40(AVX2), measurements=(dram(3.0, 8, "contended"),))
+    alone = by_name(seen)["cpu-only"]
+    assert alone.low is None
+    assert "beside other work" in alone.limit
+
+
+def test_a_card_that_mig_cuts_up_has_no_rate_of_its_own() -> None:
+    seen = three_l40()
+    cut = tuple(msgspec.structs.replace(gpu, mig=True) for gpu in seen.facts.gpus)
+    seen = msgspec.structs.replace(seen, facts=msgspec.structs.replace(seen.facts, gpus=cut))
+    resident = by_name(seen)["gpu-resident"]
+    assert resident.viability is Viability.UNKNOWN
+    assert "MIG" in resident.basis
+
+
+def test_a_model_fits_whole_times_on_a_disk() -> None:
+    assert "fits 3 times on /" in by_name(three_l40())["model-load"].basis  # 57 / 16.3 = 3.5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from nodecheck.checks.limits.facts import LimitsFacts
 from nodecheck.checks.seen import Facts, Seen
 from nodecheck.diagnose import diagnose
 from nodecheck.judge.figures import between, figure
@@ -115,7 +116,7 @@ def test_absent_data_rules_nothing_out() -> None:
 def test_what_was_read_and_is_fine_is_ruled_out() -> None:
     fine = ruled_out(report(three_l40(SSE2), MASKED))
     assert "PCIe: 3x Gen4 x16" in fine
-    assert "RAM: 135 GB available" in fine
+    assert "RAM: 126 GiB available" in fine
     assert not any(line.startswith("CPU") for line in fine)
 
 
@@ -135,3 +136,25 @@ def test_figures_have_the_digits_that_matter() -> None:
     assert [figure(x) for x in (0.056, 0.53, 9.7, 38.2)] == ["0.06", "0.5", "9.7", "38"]
     assert between(0.056, 0.112) == "0.06-0.11"
     assert between(7.01, 7.02) == "7.0"
+
+
+def test_a_healthy_node_without_a_gpu_says_what_it_can_do() -> None:
+    seen = three_l40(AVX2)
+    alone = msgspec.structs.replace(seen, facts=msgspec.structs.replace(seen.facts, gpus=()))
+    said = verdict(report(alone), Policy()).headline
+    assert said.endswith("It has no GPU: its CPU decodes a model at 0.7 tok/s.")
+
+
+def test_the_headline_counts_what_it_leaves_out() -> None:
+    low = finding("disk.low", Severity.WARNING)
+    said = verdict(report(three_l40(), MASKED, low, low), Policy()).headline
+    assert said.endswith("Beside it: 2 warnings.")
+
+
+def test_what_one_gap_says_is_not_denied_beside_it() -> None:
+    seen = three_l40(AVX2)
+    unread = Gap(check="limits", field="cpu_quota", reason=Reason.ABSENT, detail="no cgroup")
+    limits = LimitsFacts(cgroup_path="/x")
+    seen = msgspec.structs.replace(seen, facts=msgspec.structs.replace(seen.facts, limits=limits))
+    assert "limits: no CPU quota" in ruled_out(report(seen))
+    assert "limits: no CPU quota" not in ruled_out(report(seen, gaps=(unread,)))

@@ -87,9 +87,14 @@ def group(ctx: click.Context, /, **options: Any) -> None:
 
 def main() -> None:
     """The program. A failure of ours is one line on standard error and exit status 1."""
+    if sys.stdout is None or sys.stderr is None:  # closed by the caller
+        sys.exit(1)
     try:
         group.main(prog_name="nodecheck")
     except BrokenPipeError:
+        sys.exit(1)
+    except OSError as error:
+        click.echo(f"Error: {error.filename or 'output'}: {error.strerror or error}", err=True)
         sys.exit(1)
     except Exception as error:  # noqa: BLE001 - a crash of ours is one line, not a traceback
         line = f"{type(error).__name__}: {error}".splitlines()[0]

@@ -28,7 +28,7 @@ def command(directory: Path, kernels: str, keep_identities: bool) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         if any(directory.iterdir()):
-            raise click.ClickException(f"{directory}: not empty")
+            raise click.ClickException(f"{directory}: not empty; name a new directory")
         capture(directory, kernels=kernels, keep_identities=keep_identities)
     except OSError as error:
         raise click.ClickException(f"{error.filename or directory}: {error.strerror}") from error

@@ -10,22 +10,28 @@ PAGES = files("nodecheck") / "findings"
 
 
 @click.command("explain")
-@click.argument("finding", metavar="ID")
+@click.argument("finding", metavar="[ID]", default="")
 def command(finding: str) -> None:
-    """Print what a finding means, how it is known, what it costs and what to do."""
-    known = sorted(
-        page.name.removesuffix(".md") for page in PAGES.iterdir() if page.name.endswith(".md")
-    )
-    if finding not in known:
+    """Print what a finding means, how it is known, what it costs and what to do.
+
+    Without an ID: list the findings.
+    """
+    known = sorted(p.name.removesuffix(".md") for p in PAGES.iterdir() if p.name.endswith(".md"))
+    if not finding:
+        for name in known:
+            click.echo(f"{name:32} {_page(name).splitlines()[1]}")
+    elif finding.lower() in known:
+        click.echo(_page(finding.lower()), nl=False)
+    else:
         raise click.ClickException(f"{finding}: no such finding; {_nearest(finding, known)}")
-    click.echo((PAGES / f"{finding}.md").read_text(encoding="utf-8"), nl=False)
+
+
+def _page(name: str) -> str:
+    return (PAGES / f"{name}.md").read_text(encoding="utf-8")
 
 
 def _nearest(finding: str, known: list[str]) -> str:
     from difflib import get_close_matches
 
-    subject = finding.partition(".")[0]
-    near = get_close_matches(finding, known, 5, 0.5) or [
-        k for k in known if k.startswith(subject + ".")
-    ]
-    return f"did you mean {', '.join(near)}?" if near else f"the ids are {', '.join(known)}"
+    near = get_close_matches(finding.lower(), known, 3, 0.6)
+    return f"did you mean {', '.join(near)}?" if near else "nodecheck explain lists them"

@@ -17,6 +17,7 @@ from nodecheck.report import Report, ReportError, from_json
 
 SYSTEM_POLICY = Path("/etc/nodecheck/policy.toml")
 INPUT_LIMIT_BYTES = 64 << 20
+SMALLEST_MODEL_BYTES = 1 << 20
 
 
 def read_policy(path: str | None) -> Policy:
@@ -61,8 +62,9 @@ def read_workload(weights: str | None, layers: int | None, weight_type: str) -> 
         size = parse_size(weights)
     except PolicyError as error:
         raise click.BadParameter(str(error), param_hint="--weights") from error
-    if size <= 0:
-        raise click.BadParameter("a model has more than 0 bytes", param_hint="--weights")
+    if size < SMALLEST_MODEL_BYTES:
+        message = f"{weights!r} is {size} bytes, less than any model; write it as 16.3GiB"
+        raise click.BadParameter(message, param_hint="--weights")
     return Workload(
         name=f"{weight_type} model",
         weights_bytes=size,

@@ -37,12 +37,21 @@ def run(options: Options) -> None:
     """Make the report and print it."""
     if options.saved and (options.root or options.python):
         raise click.UsageError("--from judges saved facts: it takes neither --root nor --python")
+    if options.python:
+        _check_python(options)
     if options.quick and options.kernels == "always":
         raise click.UsageError("--quick runs no kernels, --kernels always does")
     policy = read_policy(options.policy)
     workload = read_workload(options.weights, options.layers, options.weight_type)
     seen = read_report(options.saved) if options.saved else _collect(options, policy)
     _print(diagnose(seen, policy, workload), options.as_json)
+
+
+def _check_python(options: Options) -> None:
+    if options.root:
+        raise click.UsageError("--python tries libraries on this machine, --root looks at another")
+    if shutil.which(options.python or "") is None:
+        raise click.BadParameter(f"{options.python}: no such program", param_hint="--python")
 
 
 def _collect(options: Options, policy: Policy) -> Report:
@@ -66,17 +75,19 @@ def _load_rules() -> None:
         pass
 
 
+def _can_erase() -> bool:
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
 def _progress(doing: str) -> None:
-    """One line on a terminal, replaced by the report."""
-    if sys.stderr.isatty() and doing:
-        sys.stderr.write(f"\r\033[K{doing} ...")
+    """One line on a terminal that can take it back; an empty one takes back the last."""
+    if _can_erase():
+        sys.stderr.write(f"\r\033[K{doing} ..." if doing else "\r\033[K")
         sys.stderr.flush()
 
 
 def _print(report: Report, as_json: bool) -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\033[K")
-        sys.stderr.flush()
+    _progress("")
     if as_json:
         sys.stdout.buffer.write(to_json(report))
         sys.stdout.buffer.flush()

@@ -51,11 +51,11 @@ def _slower(compute: Range, dram: Measurement | None, level: str, basis: str) ->
     instructions = f"CPU instruction set ({level})"
     if level == "AVX2":
         instructions = "CPU cores"
-    if dram is None:
+    if dram is None or "contended" in dram.flags:
+        why = "not measured" if dram is None else "measured beside other work"
         fastest = Range(1 / compute.high, 1 / compute.floor)
-        return CpuStage(
-            fastest, f"{instructions} at best; DRAM not measured", basis, ceiling_only=True
-        )
+        limit = f"{instructions} at best; DRAM {why}"
+        return CpuStage(fastest, limit, basis, ceiling_only=True)
     read = Range(
         dram.p10_bytes_per_second or dram.median_bytes_per_second, dram.median_bytes_per_second
     )

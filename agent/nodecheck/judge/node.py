@@ -41,15 +41,9 @@ def dram_read(seen: Seen) -> Measurement | None:
 
 
 def free_ram_bytes(seen: Seen) -> int | None:
-    """Memory that a new process can take: MemAvailable, and what the cgroup leaves."""
-    memory, limits = seen.facts.memory, seen.facts.limits
-    if memory.available_bytes is None:
-        return None
-    room = memory.available_bytes
-    if limits.memory_limit_bytes is not None:
-        used = (limits.memory_current_bytes or 0) - (limits.memory_file_bytes or 0)
-        room = min(room, limits.memory_limit_bytes - max(0, used))
-    return max(0, room)
+    """Memory that a new process can take: MemAvailable, and what the cgroups leave."""
+    sizes = (seen.facts.memory.available_bytes, seen.facts.limits.memory_headroom_bytes)
+    return None if sizes[0] is None else min(size for size in sizes if size is not None)
 
 
 class Cards(Struct, frozen=True):
@@ -69,8 +63,8 @@ class Cards(Struct, frozen=True):
 
     @property
     def slowest_rate(self) -> float | None:
-        """VRAM bytes a second of the slowest card, None where one is not known."""
-        rates = [g.vram_bytes_per_second for g in self.gpus]
+        """VRAM bytes a second of the slowest card, None where one is not known or cut up by MIG."""
+        rates = [None if g.mig else g.vram_bytes_per_second for g in self.gpus]
         return min((r for r in rates if r), default=None) if all(rates) else None
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nodecheck.model import Gap, Reason
 from nodecheck.report import Report
+from nodecheck.units import count, gb_per_second
 
 NOTABLE = {
     ("cpu", "flags"): "instruction set",
@@ -35,30 +36,58 @@ REASONS = {
 }
 
 
+SUBJECTS = {
+    "cpu": "CPU",
+    "virt": "virtualisation",
+    "memory": "RAM",
+    "numa": "NUMA",
+    "pcie": "PCIe",
+    "gpu": "GPU",
+    "kernel_log": "kernel log",
+    "python": "Python",
+    "dram": "memory bandwidth",
+}
+"""How a check is called where its name is not a word of the field's."""
+
 LOUD = (Reason.TIMEOUT, Reason.FAILED)
 """Reasons that are trouble by themselves: they are told with their detail."""
 
 
 def not_checked(report: Report) -> tuple[str, ...]:
     """One line each: what hung or failed first, then what was skipped, then what was not there."""
-    loud = [_loud(g) for g in report.gaps if _is_loud(g)]
-    skipped = report.facts.dram.skipped
-    lines = [*loud, *([f"memory bandwidth: {skipped}"] if skipped else []), *_quiet(report)]
-    return tuple(dict.fromkeys(lines))
+    loud = [_loud(gap) for gap in report.gaps if _is_loud(gap)]
+    return tuple(dict.fromkeys([*loud, *_bandwidth(report), *_quiet(report)]))
+
+
+def _bandwidth(report: Report) -> list[str]:
+    if skipped := report.facts.dram.skipped:
+        return [f"memory bandwidth: {skipped}"]
+    reads = [m for m in report.measurements if m.name == "dram_read"]
+    if not reads or any("contended" not in m.flags for m in reads):
+        return []
+    best = max(reads, key=lambda m: m.median_bytes_per_second)
+    seen = f"{gb_per_second(best.median_bytes_per_second)} on {count(best.threads, 'thread')}"
+    return [f"memory bandwidth: {seen} beside other work; measure again on an idle node"]
 
 
 def _is_loud(gap: Gap) -> bool:
+    if gap.check == "python":  # it was asked for by name
+        return True
     return gap.reason is Reason.TIMEOUT or (gap.field == "*" and gap.reason in LOUD)
 
 
 def _loud(gap: Gap) -> str:
-    return f"{gap.check}: {gap.detail}"
+    return f"{SUBJECTS.get(gap.check, gap.check)}: {gap.detail}"
 
 
 def _is_notable(gap: Gap, report: Report) -> bool:
     if _is_loud(gap) or (gap.check, gap.field) not in NOTABLE:
         return False
-    return gap.check not in ("gpu", "pcie") or bool(report.facts.gpus)
+    if gap.check == "disk" and gap.field == "filesystems":
+        return not any(f.available_bytes is not None for f in report.facts.disk.filesystems)
+    if gap.check == "pcie":
+        return any(gpu.link_width is None for gpu in report.facts.gpus)
+    return gap.check != "gpu" or bool(report.facts.gpus)
 
 
 def _quiet(report: Report) -> list[str]:

@@ -9,13 +9,14 @@ from nodecheck.checks.pcie.facts import Path
 from nodecheck.judge.node import GENERATION_BY_GTS
 from nodecheck.model import Severity
 from nodecheck.report import Report
-from nodecheck.units import count, gb, gb_per_second, gib, percent
+from nodecheck.units import count, gb_per_second, gib, percent
 
 BAD_REASONS = (
     "hw_slowdown",
     "sw_thermal_slowdown",
     "hw_thermal_slowdown",
     "hw_power_brake_slowdown",
+    "sw_power_cap",
 )
 
 
@@ -42,8 +43,9 @@ def _cpu(report: Report) -> str | None:
 
 def _limits(report: Report) -> str | None:
     limits = report.facts.limits
-    quota_read = limits.cgroup_path is not None and limits.cpu_quota is None
-    return "limits: no CPU quota" if quota_read else None
+    unread = any((g.check, g.field) == ("limits", "cpu_quota") for g in report.gaps)
+    none_set = limits.cgroup_path is not None and limits.cpu_quota is None and not unread
+    return "limits: no CPU quota" if none_set else None
 
 
 def _steal(report: Report) -> str | None:
@@ -54,7 +56,7 @@ def _steal(report: Report) -> str | None:
 
 def _memory(report: Report) -> str | None:
     available = report.facts.memory.available_bytes
-    return f"RAM: {gb(available)} available" if available is not None else None
+    return f"RAM: {gib(available)} available" if available is not None else None
 
 
 def _bandwidth(report: Report) -> str | None:
@@ -69,7 +71,8 @@ def _bandwidth(report: Report) -> str | None:
 def _disk(report: Report) -> str | None:
     sizes = [f.available_bytes for f in report.facts.disk.filesystems if f.persistent]
     known = [size for size in sizes if size is not None]
-    return f"disk: {gib(max(known))} available" if known else None
+    told = any(f.id.startswith("disk.") for f in report.findings)
+    return f"disk: {gib(max(known))} available" if known and not told else None
 
 
 def _pcie(report: Report) -> str | None:
@@ -102,6 +105,15 @@ def _gpu(report: Report) -> str | None:
     return f"GPUs: {', '.join(states)}, no slowdown" if states else "GPUs: no slowdown"
 
 
+def _python(report: Report) -> str | None:
+    libraries = report.facts.python.libraries
+    fine = [f"{x.name} {x.version or ''}".strip() for x in libraries if x.outcome == "ok"]
+    if not fine or len(fine) < len(libraries):
+        return None
+    more = f" and {len(fine) - 4} more" if len(fine) > 4 else ""
+    return f"Python: {', '.join(fine[:4])}{more} can be imported"
+
+
 _STATEMENTS: tuple[tuple[str, Callable[[Report], str | None]], ...] = (
     ("pcie", _pcie),
     ("gpu", _gpu),
@@ -109,6 +121,7 @@ _STATEMENTS: tuple[tuple[str, Callable[[Report], str | None]], ...] = (
     ("cpu", _limits),
     ("", _steal),
     ("mem", _memory),
-    ("", _bandwidth),
+    ("mem", _bandwidth),
     ("disk", _disk),
+    ("python", _python),
 )

@@ -86,17 +86,13 @@ def _gpu_resident(seen: Seen, work: Workload, cards: node.Cards) -> Iterator[Str
     if need > cards.total_bytes:
         held = f"{gib(cards.total_bytes)} of VRAM on {count(len(cards.gpus), 'card')}"
         basis = f"{gib(need)} needed, {held}"
-        yield Strategy(
-            strategy="gpu-resident",
-            viability=Viability.NOT_VIABLE,
-            limit="VRAM size",
-            basis=basis,
-            unit=TOKENS,
-        )
+        yield _refused("gpu-resident", "VRAM size", basis)
         return
     rate = cards.slowest_rate
     if rate is None:
-        yield _unknown("gpu-resident", "the model fits, the VRAM rate of a card is not known")
+        shared = any(gpu.mig for gpu in cards.gpus)
+        why = "MIG: a job gets an instance" if shared else "the VRAM rate of a card is not known"
+        yield _unknown("gpu-resident", f"{why}; the card as a whole could hold the model")
         return
     split = (
         ""
@@ -143,21 +139,16 @@ def _partial_offload(seen: Seen, work: Workload, cards: node.Cards) -> Strategy:
         return _unknown("partial-offload", why)
     settings = _offload_settings(seen, work, cards)
     if not settings:
-        return Strategy(
-            strategy="partial-offload",
-            viability=Viability.NOT_VIABLE,
-            limit="VRAM size",
-            basis="not one layer fits beside the cache",
-            unit=TOKENS,
-        )
+        return _refused("partial-offload", "VRAM size", "not one layer fits beside the cache")
     curve = [(ngl, _offload_rate(work, ngl, stage, vram)) for ngl in settings]
     judged = curve[-1][1]
     low, high = stage.seconds_per_byte.floor * GB, stage.seconds_per_byte.high * GB
-    short = _ram_shortage(seen, work, work.layers + 1 - settings[0])
+    if short := _ram_shortage(seen, work, work.layers + 1 - settings[0]):
+        return _refused("partial-offload", "RAM size", short)
     return Strategy(
         strategy="partial-offload",
-        viability=Viability.NOT_VIABLE if short else speed_viability(seen, judged),
-        limit=short or stage.limit,
+        viability=speed_viability(seen, judged),
+        limit=stage.limit,
         low=judged.low,
         high=curve[0][1].high,
         unit=TOKENS,
@@ -192,9 +183,7 @@ def _offload_rate(work: Workload, ngl: int, stage: CpuStage, vram: float) -> Ran
 def _ram_shortage(seen: Seen, work: Workload, cpu_layers: int) -> str | None:
     free = node.free_ram_bytes(seen)
     need = work.weights_bytes * min(1.0, cpu_layers / (work.layers + 1))
-    return (
-        f"RAM: {gib(need)} needed, {gib(free)} free" if free is not None and need > free else None
-    )
+    return f"{gib(need)} needed, {gib(free)} free" if free is not None and need > free else None
 
 
 def _cpu_only(seen: Seen, work: Workload) -> Strategy:
@@ -206,11 +195,12 @@ def _cpu_only(seen: Seen, work: Workload) -> Strategy:
     rate = Range(
         None if stage.ceiling_only else 1 / slow, 1 / (read.floor * stage.seconds_per_byte.floor)
     )
-    short = _ram_shortage(seen, work, work.layers + 1)
+    if short := _ram_shortage(seen, work, work.layers + 1):
+        return _refused("cpu-only", "RAM size", short)
     return Strategy(
         strategy="cpu-only",
-        viability=Viability.NOT_VIABLE if short else speed_viability(seen, rate),
-        limit=short or stage.limit,
+        viability=speed_viability(seen, rate),
+        limit=stage.limit,
         low=rate.low,
         high=rate.high,
         unit=TOKENS,
@@ -242,7 +232,7 @@ def _host_kv_pool(seen: Seen, work: Workload, cards: node.Cards) -> Strategy:
         limit=f"{limit}, {gb_per_second(slowest)}" if pool != 0 else "RAM size",
         low=size / slowest,
         high=size / slowest / low_e,
-        unit=f"s to bring {limits.host_pool_tokens // 1000}k tokens back",
+        unit=f"s to fetch {limits.host_pool_tokens // 1000}k cached tokens from RAM",
         basis=f"{work.kv_bytes_per_token:,} B a token"
         + (f"; room for {gib(pool)}" if pool else "; free RAM not known" if pool is None else "")
         + "; no SIMD needed",
@@ -270,16 +260,17 @@ def _model_load(seen: Seen, work: Workload) -> Strategy:
     if best.available_bytes < work.weights_bytes:
         room = f"{gib(best.available_bytes)} of {gib(work.weights_bytes)}"
         basis = f"{best.mount} has the most room, {room}"
-        return Strategy(
-            strategy="model-load",
-            viability=Viability.NOT_VIABLE,
-            limit="disk space",
-            basis=basis,
-            unit="s",
-        )
-    times = best.available_bytes / work.weights_bytes
-    basis = f"disk read not measured; {best.mount} holds this model {times:.0f} times"
+        return _refused("model-load", "disk space", basis, unit="s")
+    times = best.available_bytes // work.weights_bytes
+    room = "once" if times == 1 else f"{times} times"
+    basis = f"disk read not measured; this model fits {room} on {best.mount}"
     return _unknown("model-load", basis, unit="s")
+
+
+def _refused(strategy: str, limit: str, why: str, unit: str = TOKENS) -> Strategy:
+    return Strategy(
+        strategy=strategy, viability=Viability.NOT_VIABLE, limit=limit, basis=why, unit=unit
+    )
 
 
 def _unknown(strategy: str, why: str, unit: str = TOKENS) -> Strategy:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from nodecheck.judge.figures import between, figure
 from nodecheck.judge.not_checked import not_checked
 from nodecheck.judge.ruled_out import ruled_out
 from nodecheck.model import Finding, Severity, Status, Strategy, Verdict, Viability
 from nodecheck.policy import Policy
 from nodecheck.report import Report
+from nodecheck.units import count
 
 CPU_SUBJECTS = ("cpu", "mem", "limits", "numa")
 """Findings of these subjects touch what runs on the CPU, not what runs on a GPU alone."""
@@ -71,18 +74,40 @@ def _headline(report: Report, status: Status, missing: tuple[str, ...]) -> str:
         return _healthy(report)
     first = report.findings[0]
     said = (first.headline or first.summary).rstrip(".")
-    parts = [f"{said[:1].upper()}{said[1:]}.", *_consequence(report, first)]
-    others = sum(f.severity is first.severity for f in report.findings) - 1
-    if others:
-        parts.append(f"{others} more {first.severity.value}.")
-    return " ".join(parts)
+    said = f"{said[:1].upper()}{said[1:]}."
+    return " ".join([said, *_consequence(report, first), *_more(report)])
+
+
+def _more(report: Report) -> list[str]:
+    """How many findings the headline leaves out."""
+    rest = Counter(finding.severity for finding in report.findings[1:])
+    kinds = ((Severity.CRITICAL, "critical finding"), (Severity.WARNING, "warning"))
+    numbers = [count(rest[severity], noun) for severity, noun in kinds if rest[severity]]
+    return [f"Beside it: {', '.join(numbers)}."] if numbers else []
 
 
 def _healthy(report: Report) -> str:
     held = report.host.holds
     if report.host.source == "captured" and not {"cpu", "memory", "disk"} <= set(held):
-        return f"Nothing wrong in what this capture holds: {', '.join(held) or 'no known subject'}."
-    return "Nothing was found that holds this node back."
+        return f"Nothing wrong in what this capture holds: {', '.join(held) or 'very little'}."
+    return " ".join(["Nothing was found that holds this node back.", *_ability(report)])
+
+
+def _ability(report: Report) -> list[str]:
+    """What a healthy node can do, in a sentence: it may still be the wrong node for a model."""
+    by_name = {s.strategy: s for s in report.strategies}
+    model = f"a {report.workload.name} model" if report.workload else "a model"
+    if (gpu := by_name.get("gpu-resident")) and gpu.high is not None:
+        return [f"Its GPUs decode {model} at {rate(gpu)}."]
+    none = not report.facts.gpus and report.host.source == "live" and not _gap(report, "gpu")
+    if none and (cpu := by_name.get("cpu-only")) and cpu.high is not None:
+        return [f"It has no GPU: its CPU decodes {model} at {rate(cpu)}."]
+    return []
+
+
+def _gap(report: Report, check: str) -> bool:
+    """Whether all of a check's facts are missing."""
+    return any(gap.check == check and gap.field in ("*", "gpus") for gap in report.gaps)
 
 
 def _consequence(report: Report, first: Finding) -> list[str]:
@@ -92,16 +117,11 @@ def _consequence(report: Report, first: Finding) -> list[str]:
     by_name = {s.strategy: s for s in report.strategies}
     said = []
     if (cpu := by_name.get("cpu-only")) and cpu.high is not None:
-        at = span(cpu) if cpu.low is None else f"at {span(cpu)}"
-        said.append(f"Weights on the CPU decode {at} tok/s{_model(report)}.")
+        model = f" ({report.workload.name})" if report.workload else ""
+        said.append(f"Weights on the CPU decode at {rate(cpu)}{model}.")
     if _gpu_alone(by_name.get("gpu-resident")):
         said.append("Serving from the GPUs alone is not affected.")
     return said
-
-
-def _model(report: Report) -> str:
-    work = report.workload
-    return f" ({work.name})" if work and work.named_by_user else ""
 
 
 def _gpu_alone(strategy: Strategy | None) -> bool:
@@ -109,9 +129,16 @@ def _gpu_alone(strategy: Strategy | None) -> bool:
 
 
 def span(strategy: Strategy) -> str:
-    """Write "0.2-0.5", or "at most 0.5" where only the ceiling is known."""
+    """Write "0.2-0.5", or "<= 0.5" where only the ceiling is known."""
     if strategy.high is None:
-        return "unknown"
+        return "-"
     if strategy.low is None:
-        return f"at most {figure(strategy.high)}"
+        return f"<= {figure(strategy.high)}"
     return between(strategy.low, strategy.high)
+
+
+def rate(strategy: Strategy) -> str:
+    """Write the span in a sentence, with its unit: "0.5 tok/s or less"."""
+    if strategy.low is None and strategy.high is not None:
+        return f"{figure(strategy.high)} {strategy.unit} or less"
+    return f"{span(strategy)} {strategy.unit}"

@@ -283,7 +283,7 @@ def _signal_name(number: int) -> str:
 
 
 def _overdue(child: _Child, *, is_stuck: bool) -> Outcome[T]:
-    late = f"no answer within {child.deadline_seconds:g} s"
+    late = f"no answer within {round(child.deadline_seconds, 1):g} s"
     return Outcome(
         error=f"{late}, process {child.pid} cannot be killed" if is_stuck else late,
         hung=True,

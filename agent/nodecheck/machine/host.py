@@ -304,6 +304,17 @@ def _captured_statvfs(
     return Statvfs(**values)
 
 
+HELD = ("/proc", "/sys", "/cmd", "/statvfs.json", "/nvml.json", "/measurements.json", "/cpuid.json")
+"""A capture holds at least one of these."""
+
+
 def open_host(root: Path | None) -> Host:
     """The live machine, or the captured tree at `root`. Raises UnreadableError."""
-    return LiveHost() if root is None else CapturedHost(root)
+    if root is None:
+        return LiveHost()
+    host = CapturedHost(root)
+    if not any(map(host.exists, HELD)):
+        raise UnreadableError(
+            Reason.ABSENT, f"{root}: no capture, it has neither proc, sys nor cmd"
+        )
+    return host

@@ -62,11 +62,11 @@ def table(
     columns: tuple[Column, ...], rows: list[tuple[str, ...]], styles: dict[str, str]
 ) -> list[Line]:
     """Rows of cells, each wrapped in its column; `styles` maps a cell's text to its style."""
-    lines: list[Line] = [tuple(Span(" " + c.heading.ljust(c.width), "dim") for c in columns)]
+    lines: list[Line] = [tuple(Span(" " + c.heading.ljust(c.width + 1), "dim") for c in columns)]
     for row in rows:
         cells = [textwrap.wrap(text, c.width) or [""] for text, c in zip(row, columns, strict=True)]
         looks = [styles.get(text, "") for text in row]
         for texts in zip_longest(*cells, fillvalue=""):
             line = zip(texts, columns, looks, strict=True)
-            lines.append(tuple(Span(" " + text.ljust(c.width), look) for text, c, look in line))
+            lines.append(tuple(Span(" " + text.ljust(c.width + 1), look) for text, c, look in line))
     return lines

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from nodecheck.judge.figures import between, figure
-from nodecheck.judge.verdict import span
+from nodecheck.judge.verdict import rate, span
 from nodecheck.model import Evidence, Finding, Severity, Status, Strategy, Viability
 from nodecheck.render.layout import Column, Line, Span, command, hanging, joined, plain, table
 from nodecheck.report import Report
-from nodecheck.units import GIB, count, gb, gib
+from nodecheck.units import GIB, count, gib
 
 STATUS_STYLES = {
     Status.OK: "bold green",
@@ -66,19 +66,28 @@ def _node(report: Report) -> list[str]:
         if cpu.logical_cpus
         else None
     )
-    ram = f"{gb(memory.total_bytes)} RAM" if memory.total_bytes else None
+    ram = f"{gib(memory.total_bytes)} RAM" if memory.total_bytes else None
     return [part for part in (name, _guest(report), cpus, ram, *_gpus(report)) if part]
+
+
+HYPERVISORS = {
+    "kvm": "KVM",
+    "qemu": "QEMU",
+    "amazon": "Amazon EC2",
+    "google": "Google Cloud",
+    "microsoft": "Hyper-V",
+    "oracle": "VirtualBox",
+    "vmware": "VMware",
+    "xen": "Xen",
+    "vm-other": "",
+}
 
 
 def _guest(report: Report) -> str | None:
     virt = report.facts.virt
     if not virt.guest:
         return "bare metal" if virt.guest is False and report.host.source == "live" else None
-    kind = (
-        (virt.hypervisor or "").upper()
-        if virt.hypervisor in ("kvm", "qemu")
-        else (virt.hypervisor or "")
-    )
+    kind = HYPERVISORS.get(virt.hypervisor or "", virt.hypervisor or "")
     machine = f" ({virt.machine_type})" if virt.machine_type else ""
     return f"{kind} guest{machine}".strip()
 
@@ -108,9 +117,9 @@ def _finding(finding: Finding, width: int) -> list[Line]:
     lines = hanging(label, Span(finding.summary), len(label.text), width)
     shown = finding.evidence[:EVIDENCE_SHOWN]
     for number, evidence in enumerate(shown):
-        lines += _part("" if number else "proof", _evidence(evidence, finding), width)
+        lines += _part("" if number else "proof", _evidence(evidence), width)
     if len(finding.evidence) > len(shown):
-        lines += _part("", f"and {len(finding.evidence) - len(shown)} more", width)
+        lines += _part("", f"{len(finding.evidence) - len(shown)} more in --json", width)
     lines += _part("costs", finding.impact, width)
     lines += _part("fix", finding.remedy.text, width)
     lines += [command(text, PART_INDENT) for text in finding.remedy.commands]
@@ -123,11 +132,8 @@ def _part(label: str, text: str, width: int) -> list[Line]:
     return hanging(Span(f"     {label}"), Span(text), PART_INDENT, width)
 
 
-def _evidence(evidence: Evidence, finding: Finding) -> str:
-    """The value, unless the summary has said it already, and where it is from."""
+def _evidence(evidence: Evidence) -> str:
     expected = f"; expected {evidence.expected}" if evidence.expected else ""
-    if evidence.value in finding.summary:
-        return f"{evidence.source}{expected}"
     return f"{evidence.value} ({evidence.source}{expected})"
 
 
@@ -159,14 +165,14 @@ def _strategies(report: Report, width: int) -> list[Line]:
 
 COLUMNS = (
     Column("strategy", 15),
-    Column("tok/s", 16),
-    Column("limited by", 27),
+    Column("tok/s, estimated", 16),
+    Column("limited by", 25),
     Column("verdict", 10),
 )
 
 
 def _wide(rows: list[tuple[str, ...]], width: int) -> list[Line]:
-    basis = Column("basis", width - sum(c.width + 1 for c in COLUMNS) - 1)
+    basis = Column("basis", width - sum(c.width + 2 for c in COLUMNS) - 2)
     return table((*COLUMNS, basis), rows, VERDICT_STYLES)
 
 
@@ -175,7 +181,7 @@ def _narrow(rows: list[tuple[str, ...]], width: int) -> list[Line]:
     lines = table(COLUMNS, [], VERDICT_STYLES)
     for row in rows:
         lines += table(COLUMNS, [row[:4]], VERDICT_STYLES)[1:]
-        lines += hanging(Span(""), Span(row[4], "dim"), COLUMNS[0].width + 2, width)
+        lines += hanging(Span(""), Span(row[4], "dim"), COLUMNS[0].width + 3, width)
     return lines
 
 
@@ -192,9 +198,9 @@ def _point(low: float | None, high: float) -> str:
 
 def _reach(strategy: Strategy) -> str:
     """The range with its unit, save the one that the column's heading names."""
-    if strategy.high is None:
-        return "-"
-    return span(strategy) if strategy.unit == "tok/s" else f"{span(strategy)} {strategy.unit}"
+    if strategy.high is None or strategy.unit == "tok/s":
+        return span(strategy)
+    return f"{span(strategy)} {strategy.unit}"
 
 
 def _rest(report: Report, width: int) -> list[Line]:
@@ -214,13 +220,18 @@ def _rest(report: Report, width: int) -> list[Line]:
 
 def _short(report: Report, width: int) -> list[Line]:
     """A healthy node in ten lines."""
-    reach = tuple(
-        f"{s.strategy} {span(s)} {s.unit} ({VERDICTS[s.viability]})"
-        for s in report.strategies
-        if s.high is not None
-    )
+    reach = tuple(filter(None, map(_ability, report.strategies)))
     lines: list[Line] = [()]
     if reach:
         lines += joined("CAN DO", (f"{_workload(report)}:", *reach), PART_INDENT, width)
     lines += _noted(report, width)[1:]
     return lines + _rest(report, width)[1:]
+
+
+def _ability(strategy: Strategy) -> str | None:
+    verdict = VERDICTS[strategy.viability]
+    if strategy.high is not None:
+        return f"{strategy.strategy} {rate(strategy)} ({verdict})"
+    if strategy.viability is Viability.NOT_VIABLE:
+        return f"{strategy.strategy} {verdict} ({strategy.limit}: {strategy.basis})"
+    return None

@@ -18,32 +18,34 @@ _DYNAMIC_POWERSAVE = frozenset(("intel_pstate", "amd-pstate", "amd-pstate-epp", 
 
 def judge_clocksource(seen: Seen) -> Iterator[Finding]:
     """cpu.clocksource_slow."""
-    evidence = (*_slow_source(seen), *_slow_reads(seen))
-    if not evidence:
+    source, reads = tuple(_slow_source(seen)), tuple(_slow_reads(seen))
+    if not source and not reads:
         return
     cpu = seen.facts.cpu
     seconds = cpu.clock_gettime_seconds
+    told = [f"the clock source is {cpu.clocksource}"] if source else []
+    told += [f"{(seconds or 0) * 1e9:.0f} ns a read"] if reads else []
     cost = f"{seconds * 1e9:.0f} ns" if seconds is not None else "a microsecond or more"
     yield Finding(
         id="cpu.clocksource_slow",
         severity=Severity.WARNING,
         subject="cpu",
-        summary=f"Reading the time is slow: {' and '.join(item.value for item in evidence)}",
-        evidence=evidence,
+        summary=f"Reading the time is slow: {' and '.join(told)}",
+        evidence=(*source, *reads),
         impact=f"Each clock read costs {cost} instead of tens of ns; engines read it at every step",
         remedy=Remedy(
             text=(
                 "Find in the kernel log why tsc was marked unstable, and remove clocksource= and "
                 "notsc from the command line. In a guest, have the host offer kvm-clock or a "
-                "stable TSC."
+                "stable TSC"
             ),
             action=Action.CHANGE_SETTING,
             commands=(
                 f"cat {_CLOCKSOURCE}/available_clocksource",
-                "dmesg | grep -iE 'tsc|clocksource'",
-                f"echo tsc > {_CLOCKSOURCE}/current_clocksource",
+                "sudo dmesg | grep -iE 'tsc|clocksource'",
+                f"echo tsc | sudo tee {_CLOCKSOURCE}/current_clocksource",
             ),
-            cost="a TSC that is truly unstable gives a wrong time: read the log first",
+            cost="A TSC that is truly unstable gives a wrong time: read the log first",
         ),
         owner=Owner.OPERATOR,
     )
@@ -55,7 +57,7 @@ def _slow_source(seen: Seen) -> Iterator[Evidence]:
     may_be_emulated = virt.emulated or (virt.emulated is None and cpu.hypervisor == "qemu")
     if cpu.clocksource in _SLOW_CLOCKSOURCES and not may_be_emulated:
         yield Evidence(
-            value=f"clock source {cpu.clocksource}",
+            value=f"current_clocksource {cpu.clocksource}",
             source=f"{_CLOCKSOURCE}/current_clocksource",
             expected="tsc, kvm-clock or the like",
         )
@@ -66,7 +68,7 @@ def _slow_reads(seen: Seen) -> Iterator[Evidence]:
     limit = seen.policy.thresholds.clock_gettime_max_seconds
     if seconds is not None and seconds > limit and not seen.facts.virt.emulated:
         yield Evidence(
-            value=f"{seconds * 1e9:.0f} ns a read",
+            value=f"clock_gettime took {seconds * 1e9:.0f} ns",
             source="timed clock_gettime(CLOCK_MONOTONIC)",
             expected=f"at most {limit * 1e9:.0f} ns",
             basis="policy clock_gettime_max_seconds",
@@ -99,11 +101,11 @@ def judge_steal(seen: Seen) -> Iterator[Finding]:
         remedy=Remedy(
             text=(
                 "Ask for dedicated vCPUs or another host; an instance type with CPU credits may "
-                "have used them up."
+                "have used them up"
             ),
             action=Action.RECONFIGURE_VM,
             commands=("vmstat 1 10",),
-            cost="a migration or a dearer instance",
+            cost="A migration or a dearer instance",
         ),
         owner=Owner.HYPERVISOR,
     )
@@ -147,14 +149,17 @@ def judge_frequency(seen: Seen) -> Iterator[Finding]:
 def _frequency_remedy(cpu: CpuFacts) -> Remedy:
     text = (
         "Look for a power, thermal or firmware limit: RAPL limits, PROCHOT, the power profile in "
-        "the firmware, a failed fan or power supply."
+        "the firmware, a failed fan or power supply"
     )
-    commands = ["turbostat --interval 5 --num_iterations 1", "dmesg | grep -iE 'thermal|throttl'"]
+    commands = [
+        "sudo turbostat --interval 5 --num_iterations 1",
+        "sudo dmesg | grep -iE 'thermal|throttl'",
+    ]
     if cpu.governors and set(cpu.governors) != {"performance"}:
-        text += f" The governor is {', '.join(cpu.governors)}: try performance first."
-        commands.insert(0, "cpupower frequency-set -g performance")
+        text += f". The governor is {', '.join(cpu.governors)}: try performance first"
+        commands.insert(0, "sudo cpupower frequency-set -g performance")
     return Remedy(
-        text=text, action=Action.CHANGE_SETTING, commands=tuple(commands), cost="power and heat"
+        text=text, action=Action.CHANGE_SETTING, commands=tuple(commands), cost="Power and heat"
     )
 
 
@@ -172,7 +177,7 @@ def judge_governor(seen: Seen) -> Iterator[Finding]:
         summary=f"Frequency governor powersave ({driver})",
         evidence=(
             Evidence(
-                value=f"{', '.join(cpu.governors)} ({driver})",
+                value=f"scaling_governor {', '.join(cpu.governors)}, scaling_driver {driver}",
                 source="cpufreq scaling_governor and scaling_driver",
                 expected="performance",
             ),
@@ -183,10 +188,10 @@ def judge_governor(seen: Seen) -> Iterator[Finding]:
             else f"With this driver powersave holds the lowest frequency{_of_maximum(cpu)}"
         ),
         remedy=Remedy(
-            text="Set the governor to performance on a node that serves.",
+            text="Set the governor to performance on a node that serves",
             action=Action.CHANGE_SETTING,
-            commands=("cpupower frequency-set -g performance",),
-            cost="power and heat at idle",
+            commands=("sudo cpupower frequency-set -g performance",),
+            cost="Power and heat at idle",
         ),
         owner=Owner.OPERATOR,
     )

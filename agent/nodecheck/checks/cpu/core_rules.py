@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nodecheck.checks.cpu.core_names import core_name
 from nodecheck.checks.cpu.facts import CpuFacts
 from nodecheck.checks.seen import Seen
 from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity
@@ -14,16 +15,20 @@ _FOLDER = "/sys/devices/system/cpu"
 
 def judge_few_cores(seen: Seen) -> Iterator[Finding]:
     """cpu.few_cores."""
-    evidence = (*_few_physical_cores(seen), *_few_usable_cpus(seen))
-    if not evidence:
+    cores, usable = tuple(_few_physical_cores(seen)), tuple(_few_usable_cpus(seen))
+    if not cores and not usable:
         return
+    told = [_cores_words(seen.facts.cpu)] if cores else []
+    told += [f"{count(_usable(seen) or 0, 'usable CPU')} for {count(_gpus(seen), 'GPU')}"] * len(
+        usable
+    )
     guest = bool(seen.facts.virt.guest)
     yield Finding(
         id="cpu.few_cores",
         severity=Severity.WARNING,
         subject="cpu",
-        summary="Too few cores: " + " and ".join(item.value for item in evidence),
-        evidence=evidence,
+        summary="Too few cores: " + " and ".join(told),
+        evidence=(*cores, *usable),
         impact=(
             "The engine's scheduler, its tokenizer and the threads that feed the GPUs share one "
             "core and wait for each other; work on the CPU cannot run in parallel"
@@ -31,13 +36,13 @@ def judge_few_cores(seen: Seen) -> Iterator[Finding]:
         remedy=Remedy(
             text=(
                 "Take a larger instance or give the VM more vCPUs; count cores, not hardware "
-                "threads: 2 logical CPUs are often one core."
+                "threads: 2 logical CPUs are often one core"
                 if guest
-                else "Give the process more CPUs, or use a larger machine."
+                else "Give the process more CPUs, or use a larger machine"
             ),
             action=Action.RECONFIGURE_VM if guest else Action.CHANGE_SETTING,
             commands=("lscpu -e=CPU,CORE,SOCKET", "nproc"),
-            cost="a resize" if guest else "CPUs that others use",
+            cost="A resize" if guest else "CPUs that others use",
         ),
         owner=Owner.OPERATOR,
     )
@@ -46,25 +51,38 @@ def judge_few_cores(seen: Seen) -> Iterator[Finding]:
 def _few_physical_cores(seen: Seen) -> Iterator[Evidence]:
     cpu, least = seen.facts.cpu, seen.policy.thresholds.physical_cores_min
     if cpu.physical_cores is not None and cpu.physical_cores < least:
-        logical = f" ({count(cpu.logical_cpus, 'logical CPU')})" if cpu.logical_cpus else ""
+        logical = f", logical CPUs: {cpu.logical_cpus}" if cpu.logical_cpus else ""
         yield Evidence(
-            value=f"{count(cpu.physical_cores, 'physical core')}{logical}",
+            value=f"cores: {cpu.physical_cores}{logical}",
             source=f"{_FOLDER} topology and /proc/cpuinfo",
             expected=f"at least {least}",
             basis="policy physical_cores_min",
         )
 
 
-def _few_usable_cpus(seen: Seen) -> Iterator[Evidence]:
+def _cores_words(cpu: CpuFacts) -> str:
+    logical = f" ({count(cpu.logical_cpus, 'logical CPU')})" if cpu.logical_cpus else ""
+    return f"{count(cpu.physical_cores or 0, 'physical core')}{logical}"
+
+
+def _usable(seen: Seen) -> int | None:
+    """CPUs that the process may use; all of the node's are an upper bound of them."""
     usable = seen.facts.limits.usable_cpus
-    # all of the node's CPUs are an upper bound of those that one process may use
-    cpus = seen.facts.cpu.logical_cpus if usable is None else len(usable)
-    gpus = sum(gpu.granted is not False and not gpu.lost for gpu in seen.facts.gpus)
+    return seen.facts.cpu.logical_cpus if usable is None else len(usable)
+
+
+def _gpus(seen: Seen) -> int:
+    return sum(gpu.granted is not False and not gpu.lost for gpu in seen.facts.gpus)
+
+
+def _few_usable_cpus(seen: Seen) -> Iterator[Evidence]:
+    cpus, gpus = _usable(seen), _gpus(seen)
     least = seen.policy.thresholds.cores_beside_gpus + gpus
     if cpus is not None and cpus < least:
         yield Evidence(
-            value=f"{count(cpus, 'usable CPU')} for {count(gpus, 'GPU')}",
-            source="online CPUs" if usable is None else "/proc/self/status and cpuset",
+            value=f"CPUs: {cpus}, GPUs: {gpus}",
+            source="online CPUs"
+            if seen.facts.limits.usable_cpus is None else "/proc/self/status and cpuset",
             expected=f"at least {least}",
             basis="policy cores_beside_gpus, and one a GPU",
         )
@@ -92,16 +110,17 @@ def judge_offline(seen: Seen) -> Iterator[Finding]:
             ),
             *limits,
         ),
-        impact=f"{len(offline)} of {len(cpu.present)} CPUs take no work",
+        impact=f"{len(offline)} of {len(cpu.present)} CPUs "
+        f"{'takes' if len(offline) == 1 else 'take'} no work",
         remedy=Remedy(
             text=(
-                f"Remove {' '.join(x.value for x in limits)} from the command line and reboot."
+                f"Remove {' '.join(x.value for x in limits)} from the command line and reboot"
                 if limits
-                else "Bring them online, unless they were taken out on purpose."
+                else "Bring them online, unless they were taken out on purpose"
             ),
             action=Action.REBOOT if limits else Action.CHANGE_SETTING,
-            commands=(f"chcpu -e {ranges(offline)}",),
-            cost="one reboot" if limits else "none",
+            commands=(f"sudo chcpu -e {ranges(offline)}",),
+            cost="One reboot" if limits else "None",
         ),
         owner=Owner.OPERATOR,
     )
@@ -121,7 +140,8 @@ def judge_isolated(seen: Seen) -> Iterator[Finding]:
         summary=f"CPUs {ranges(cpu.isolated)} are isolated from the scheduler{rest}",
         evidence=(
             Evidence(
-                value=ranges(cpu.isolated), source=f"{_FOLDER}/isolated", expected="no isolated CPU"
+                value=f"isolated {ranges(cpu.isolated)}",
+                source=f"{_FOLDER}/isolated", expected="no isolated CPU"
             ),
             *_options(cpu, "isolcpus", "nohz_full"),
         ),
@@ -133,11 +153,11 @@ def judge_isolated(seen: Seen) -> Iterator[Finding]:
         remedy=Remedy(
             text=(
                 "Pin the engine to CPUs and set its thread count to match, or drop isolcpus= from "
-                "the command line and reboot."
+                "the command line and reboot"
             ),
             action=Action.CHANGE_SETTING,
             commands=(f"taskset -c {ranges(cpu.isolated)} <ENGINE>",),
-            cost="pinned threads are not balanced; dropping isolcpus= takes one reboot",
+            cost="Pinned threads are not balanced; dropping isolcpus= takes one reboot",
         ),
         owner=Owner.OPERATOR,
     )
@@ -156,21 +176,23 @@ def judge_hybrid(seen: Seen) -> Iterator[Finding]:
     kinds = seen.facts.cpu.core_types
     if len(kinds) < 2:
         return
-    told = "; ".join(f"{kind.name}: {ranges(kind.cpus)}" for kind in kinds)
+    cpu = seen.facts.cpu
+    told = ", ".join(f"{core_name(cpu, kind.name)} on {ranges(kind.cpus)}" for kind in kinds)
+    read = "; ".join(f"{kind.name}: {ranges(kind.cpus)}" for kind in kinds)
     yield Finding(
         id="cpu.hybrid",
         severity=Severity.INFO,
         subject="cpu",
         summary=f"{len(kinds)} kinds of cores: {told}",
         evidence=(
-            Evidence(value=told, source=f"/proc/cpuinfo and {_FOLDER}", expected="one kind"),
+            Evidence(value=read, source=f"/proc/cpuinfo and {_FOLDER}", expected="one kind"),
         ),
         impact="With threads on all of them the slowest kind sets the pace of every step",
         remedy=Remedy(
-            text="Give the engine as many threads as there are big cores, and pin it to them.",
+            text="Give the engine as many threads as there are big cores, and pin it to them",
             action=Action.CHANGE_SETTING,
             commands=("lscpu -e=CPU,CORE,MAXMHZ", "taskset -c <BIG-CORES> <ENGINE>"),
-            cost="none",
+            cost="None",
         ),
         owner=Owner.USER,
     )
@@ -198,7 +220,7 @@ def judge_topology_odd(seen: Seen) -> Iterator[Finding]:
         ),
         impact="Packages, and what shares a cache or a NUMA node, cannot be told from it",
         remedy=Remedy(
-            text="Nothing to change: do not infer NUMA or shared caches from it.",
+            text="Nothing to change: do not infer NUMA or shared caches from it",
             action=Action.NONE,
         ),
         owner=Owner.HYPERVISOR,

@@ -20,10 +20,10 @@ def judge_unsupported(seen: Seen) -> Iterator[Finding]:
         subject="cpu",
         summary=f"The instruction set of {arch} was not judged",
         evidence=(
-            Evidence(value=arch, source="/proc/cpuinfo or uname", expected="x86_64 or aarch64"),
+            Evidence(value=f"machine {arch}", source="/proc/cpuinfo or uname", expected="x86_64 or aarch64"),
         ),
         impact="Nothing is known here about what runs on this processor, and how fast",
-        remedy=Remedy(text="Nothing to change.", action=Action.NONE),
+        remedy=Remedy(text="Nothing to change", action=Action.NONE),
         owner=Owner.USER,
     )
 
@@ -54,7 +54,7 @@ def judge_flags_disagree(seen: Seen) -> Iterator[Finding]:
             "this report trusts CPUID"
         ),
         remedy=Remedy(
-            text="Nothing to change: judge what executes. Do not build for the listed flags.",
+            text="Nothing to change: judge what executes. Do not build for the listed flags",
             action=Action.NONE,
         ),
         owner=Owner.USER,
@@ -79,6 +79,6 @@ def judge_no_i8mm(seen: Seen) -> Iterator[Finding]:
             ),
         ),
         impact="Prompt processing of 8-bit and 4-bit weights on the CPU uses dot products only",
-        remedy=Remedy(text="Nothing to change: it is the silicon's.", action=Action.NONE),
+        remedy=Remedy(text="Nothing to change: it is the silicon's", action=Action.NONE),
         owner=Owner.HARDWARE,
     )

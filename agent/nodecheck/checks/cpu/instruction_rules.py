@@ -153,15 +153,17 @@ def _guest_evidence(seen: Seen) -> Iterator[Evidence]:
     """What shows that there is a hypervisor at all."""
     for item in seen.facts.virt.guest_evidence[:1]:
         source, _, value = item.partition(": ")
-        yield Evidence(value=value, source=source, expected="nothing of the kind on bare metal")
+        yield Evidence(
+            value=f'"{value}"', source=source, expected="nothing of the kind on bare metal"
+        )
 
 
 def _what_it_gives(cpu: CpuFacts, found: Diagnosis) -> str:
     if found.silicon is not None:
-        return f"The silicon ({found.silicon.name}) would give {found.silicon.reach}."
+        return f"The silicon ({found.silicon.name}) would give {found.silicon.reach}"
     if is_avx2_generation(cpu):
-        return "The silicon would give AVX2 (x86-64-v3) at least."
+        return "The silicon would give AVX2 (x86-64-v3) at least"
     return (
         "What it gives is the silicon's: look for avx2 in the host's own /proc/cpuinfo first; a "
-        "host without it cannot help."
+        "host without it cannot help"
     )

@@ -7,7 +7,7 @@ from nodecheck.checks.cpu.masking import Cause, Diagnosis
 from nodecheck.checks.virt.facts import VirtFacts
 from nodecheck.model import Action, Remedy, Struct
 
-_COLD = "one cold stop and start (a reboot inside the guest keeps the old CPU type)"
+_COLD = "One cold stop and start (a reboot inside the guest keeps the old CPU type)"
 _MIGRATION = "live migration only between hosts with the same CPU"
 _WINDOWS = "Windows guests may be slower with it: x86-64-v3 there, if the host has AVX2"
 
@@ -21,130 +21,133 @@ class _Words(Struct, frozen=True):
 
 
 _PROXMOX = (
-    "qm set <VMID> --cpu host",
-    "qm shutdown <VMID> && qm start <VMID>",
+    "qm set <VMID> --cpu host  # Proxmox, on its host",
+    "qm shutdown <VMID> && qm start <VMID>  # Proxmox, on its host",
 )
 _LIBVIRT = (
-    "virt-xml <VM> --edit --cpu host-passthrough",
-    "virsh shutdown <VM> && virsh start <VM>",
+    "virt-xml <VM> --edit --cpu host-passthrough  # libvirt, on its host",
+    "virsh shutdown <VM> && virsh start <VM>  # libvirt, on its host",
 )
 _OPENSTACK = (
-    "openstack flavor set <FLAVOR> --property trait:HW_CPU_X86_AVX2=required",
-    "openstack server stop <SERVER> && openstack server start <SERVER>",
+    "openstack flavor set <FLAVOR> --property trait:HW_CPU_X86_AVX2=required  # OpenStack",
+    "openstack server stop <SERVER> && openstack server start <SERVER>  # OpenStack",
 )
 
 _WORDS = {
     "proxmox": _Words(
         "Set the VM's CPU type to host, or to the newest named type that all hosts of the cluster "
-        "share, then stop and start the VM.",
+        "share, then stop and start the VM",
         _PROXMOX,
         f"{_COLD}; {_MIGRATION}; {_WINDOWS}",
     ),
     "libvirt": _Words(
         "Use the CPU mode host-passthrough (host-model where the VM must migrate), then stop and "
-        "start the VM.",
+        "start the VM",
         _LIBVIRT,
         f"{_COLD}; {_MIGRATION}; {_WINDOWS}",
     ),
     "vmware": _Words(
-        "Raise or disable EVC on the cluster, or on the VM (vSphere 6.7, hardware version 14 or "
-        "newer): the baseline Haswell gives AVX2, Skylake AVX-512, Sandy Bridge only AVX. Upgrade "
-        "an old virtual hardware version too. Then power the VM off and on; do not use CPU masks.",
-        ("grep -ow -m1 avx2 /proc/cpuinfo",),
-        "one power cycle of every VM that shall see it (a reboot or suspend keeps the old CPU); "
+        "Raise or disable EVC (Enhanced vMotion Compatibility, which levels the CPUs of a cluster) "
+        "on the cluster, or on the VM (vSphere 6.7, hardware version 14 or newer): the baseline Haswell gives AVX2, Skylake AVX-512, Sandy Bridge only AVX. Upgrade "
+        "an old virtual hardware version too. Then power the VM off and on; do not use CPU masks",
+        (),
+        "One power cycle of every VM that is to get it (a reboot or suspend keeps the old CPU); "
         "vMotion only to hosts that have the new baseline",
     ),
     "hyperv": _Words(
         "Switch processor compatibility off for the VM; it is meant for migrations only. On Azure, "
-        "where that cannot be set, take another VM size.",
+        "where that cannot be set, take another VM size",
         (
-            "Stop-VM <VM>",
-            "Set-VMProcessor -VMName <VM> -CompatibilityForMigrationEnabled $false",
-            "Start-VM <VM>",
+            "Stop-VM <VM>  # PowerShell, on the Hyper-V host",
+            "Set-VMProcessor -VMName <VM> -CompatibilityForMigrationEnabled $false  # the same",
+            "Start-VM <VM>  # the same",
         ),
     ),
     "azure": _Words(
-        "Take another VM size: the series decides the CPU.", (), "a resize restarts it"
+        "Take another VM size: the series decides the CPU", (), "A resize restarts it"
     ),
     "wsl": _Words(
         "WSL2 shows the flags of Windows' own hypervisor: look whether Windows itself runs in a "
-        "virtual machine, and raise the CPU type there.",
+        "virtual machine, and raise the CPU type there",
     ),
     "xen": _Words(
         "The pool levels its CPUs to what all hosts share: move the VM to a pool of equal, newer "
-        "hosts, then shut it down and start it.",
-        ("xe vm-shutdown vm=<VM>", "xe vm-start vm=<VM>"),
+        "hosts, then shut it down and start it",
+        ("xe vm-shutdown vm=<VM>  # on the pool", "xe vm-start vm=<VM>  # on the pool"),
     ),
     "openstack": _Words(
         "Operator: set cpu_mode = host-passthrough (or a newer cpu_models list) in [libvirt] of "
-        "nova.conf. User: take a flavor that asks for the trait. A soft reboot does not change it.",
+        "nova.conf. User: take a flavor that asks for the trait. A soft reboot does not change it",
         _OPENSTACK,
         f"{_COLD}; {_MIGRATION} (host aggregates)",
     ),
     "kubevirt": _Words(
         "Set spec.template.spec.domain.cpu.model to host-passthrough, or raise cpuModel in the "
-        "KubeVirt resource, then restart the VM.",
-        ("virtctl restart <VM>", "kubectl get vmi <VM> -o yaml"),
+        "KubeVirt resource, then restart the VM",
+        (
+            "virtctl restart <VM>  # KubeVirt, on the cluster",
+            "kubectl get vmi <VM> -o yaml  # KubeVirt, on the cluster",
+        ),
         f"{_COLD}; the VM is tied to nodes with the same CPU",
     ),
     "ovirt": _Words(
         "Raise the CPU type of the cluster, or tick Pass-Through Host CPU for the VM, then shut "
-        "it down and start it.",
+        "it down and start it",
         cost=f"{_COLD}; a VM with pass-through cannot migrate",
     ),
     "nutanix": _Words(
-        "AHV shows the lowest CPU of the cluster: pass the host's CPU through while the VM is off.",
-        ("acli vm.update <VM> cpu_passthrough=true",),
+        "AHV shows the lowest CPU of the cluster: pass the host's CPU through while the VM is off",
+        ("acli vm.update <VM> cpu_passthrough=true  # Nutanix, on a controller VM",),
         f"{_COLD}; no live migration",
     ),
     "cloudstack": _Words(
         "Set guest.cpu.mode=host-passthrough in the agent.properties of the hosts, restart the "
-        "agent, then stop and start the VM.",
+        "agent, then stop and start the VM",
     ),
     "virtualbox": _Words(
         "While Hyper-V is active on a Windows host, guests of VirtualBox before 7.2 get no AVX: "
-        "take the newest 7.2.x, or turn Hyper-V off on the host, then power the VM off and on.",
+        "take the newest 7.2.x, or turn Hyper-V off on the host, then power the VM off and on",
         cost=f"{_COLD}; without Hyper-V, WSL2 and the like do not run",
     ),
     "firecracker": _Words(
         "The CPU template of the microVM hides them (T2 is the lowest common Intel CPU): ask for "
-        "an instance or a template without that mask.",
-        cost="a new microVM",
+        "an instance or a template without that mask",
+        cost="A new microVM",
     ),
     "gce": _Words(
         'Set a newer minimum CPU platform ("Intel Ice Lake", ...) while the instance is stopped, '
-        "or take another machine series.",
+        "or take another machine series",
         (
             "gcloud compute instances stop <NAME>",
             "gcloud compute instances set-min-cpu-platform <NAME> --min-cpu-platform=<PLATFORM>",
             "gcloud compute instances start <NAME>",
         ),
-        "one stop and start; limits zones and machine series",
+        "One stop and start; limits zones and machine series",
     ),
     "ec2": _Words(
-        "Take another instance type: the family decides the CPU.", (), "one stop and start"
+        "Take another instance type: the family decides the CPU", (), "One stop and start"
     ),
 }
 
 _ANY_QEMU = _Words(
     "Give the VM the CPU type host (or the newest type that all hosts of the cluster share), then "
-    "stop and start it. The commands are Proxmox's, libvirt's and OpenStack's: take your own's.",
+    "stop and start it. Each command names the platform that it is for",
     (*_PROXMOX, *_LIBVIRT, *_OPENSTACK),
     f"{_COLD}; {_MIGRATION}; {_WINDOWS}",
 )
 _ANY_CLOUD = _Words(
     "Nothing can be switched inside: take another instance type, or ask the provider for one that "
-    "shows the host's CPU.",
-    cost="a resize or a new instance",
+    "shows the host's CPU",
+    cost="A resize or a new instance",
 )
 _UNKNOWN = _Words(
-    "Have whoever runs the hypervisor give this guest the host's CPU type, then stop and start it.",
+    "Have whoever runs the hypervisor give this guest the host's CPU type, then stop and start it",
 )
 _EMULATED = _Words(
     "This is full emulation (TCG), which no CPU type makes fast: run with hardware virtualization "
-    "and the host's CPU.",
+    "and the host's CPU",
     ("qemu-system-x86_64 -accel kvm -cpu host ...",),
-    "one cold stop and start; the host must offer /dev/kvm",
+    "One cold stop and start; the host must offer /dev/kvm",
 )
 
 _CLOUDS = frozenset(
@@ -175,9 +178,9 @@ _BY_HYPERVISOR = {
 def unmask(virt: VirtFacts, hypervisor: str | None, gives: str) -> Remedy:
     """What shows the guest the silicon's instructions; `gives` says what these are."""
     words = _words(virt, virt.hypervisor or hypervisor)
-    where = " The change is the virtual machine's, not this container's." if virt.container else ""
+    where = ". The change is the virtual machine's, not this container's" if virt.container else ""
     return Remedy(
-        text=f"{words.text} {gives}{where}",
+        text=f"{words.text}. {gives}{where}",
         action=Action.RECONFIGURE_VM,
         commands=words.commands,
         cost=words.cost,
@@ -207,11 +210,11 @@ def without_vectors(found: Diagnosis, *, guest: bool, on_arm: bool) -> Remedy:
     return Remedy(
         text=(
             f"{native}Use builds without {builds} (llama.cpp with all CPU variants picks its own), "
-            "keep all weights on the GPUs, or move to newer hardware; no VM setting can help."
+            "keep all weights on the GPUs, or move to newer hardware; no VM setting can help"
         ),
         action=Action.REPLACE,
         commands=("pip install 'numpy<2.4'",) if NUMPY.needs - found.flags else (),
-        cost="other hardware, or the slower path",
+        cost="Other hardware, or the slower path",
     )
 
 
@@ -220,33 +223,33 @@ def _show_xsave(*, guest: bool) -> Remedy:
         return Remedy(
             text=(
                 "Ask whoever runs the hypervisor to show XSAVE to this guest, then stop and start "
-                "it; look for noxsave on the command line too."
+                "it; look for noxsave on the command line too"
             ),
             action=Action.RECONFIGURE_VM,
             commands=("grep -o noxsave /proc/cmdline", "grep -ow -m1 xsave /proc/cpuinfo"),
             cost=_COLD,
         )
     return Remedy(
-        text="Remove noxsave from the kernel's command line, or the like in the firmware; reboot.",
+        text="Remove noxsave from the kernel's command line, or the like in the firmware; reboot",
         action=Action.REBOOT,
         commands=("grep -o noxsave /proc/cmdline", "grep -ow -m1 xsave /proc/cpuinfo"),
-        cost="one reboot",
+        cost="One reboot",
     )
 
 
 def _switch_back(found: Diagnosis) -> Remedy:
     options = [item.value for item in found.switches if item.source == "/proc/cmdline"]
     if options:
-        text = f"Remove {' '.join(options)} from the kernel's command line, then reboot."
+        text = f"Remove {' '.join(options)} from the kernel's command line, then reboot"
     elif any("AVX disabled" in item.value for item in found.switches):
         text = (
             "Update the CPU microcode and drop gather_data_sampling=force, then reboot; until then "
-            "programs that look at CPUID alone die with SIGILL."
+            "programs that look at CPUID alone die with SIGILL"
         )
     else:
         text = (
             "Look for clearcpuid= or noxsave on the command line, for a microcode mitigation and "
-            "for an AVX switch in the firmware; then reboot."
+            "for an AVX switch in the firmware; then reboot"
         )
     return Remedy(
         text=text,
@@ -255,5 +258,5 @@ def _switch_back(found: Diagnosis) -> Remedy:
             "cat /proc/cmdline",
             "cat /sys/devices/system/cpu/vulnerabilities/gather_data_sampling",
         ),
-        cost="one reboot",
+        cost="One reboot",
     )

@@ -34,7 +34,7 @@ def btrfs(reader: Reader, systems: tuple[Filesystem, ...]) -> tuple[Btrfs, ...]:
             seen = _from_program(reader, system.mount)
         if seen is None:
             detail = (
-                "allocation not told by /sys/fs/btrfs; run as root: btrfs filesystem usage "
+                "allocation not told by /sys/fs/btrfs; run: sudo btrfs filesystem usage "
                 f"{system.mount}"
             )
             reader.gap("btrfs", Reason.ABSENT, detail)
@@ -117,7 +117,7 @@ def thin_pools(reader: Reader, mounts: tuple[Mount, ...]) -> tuple[ThinPool, ...
             if "ermission denied" in output.text or "root" in output.text
             else Reason.FAILED
         )
-        reader.gap("thin_pools", reason, f"lvs: {last.strip()[:200]}; run as root: lvs")
+        reader.gap("thin_pools", reason, f"lvs: {last.strip()[:200]}; run: sudo lvs")
         return ()
     return parse_lvs(output.text)
 

@@ -8,7 +8,8 @@ from nodecheck.model import Struct
 class Filesystem(Struct, frozen=True, kw_only=True):
     """A mounted file system, once per device number. Sizes in bytes, None where it did not answer.
 
-    `available_bytes` is f_bavail, `used_share` used/(used + available) as df prints it.
+    `available_bytes` is f_bavail, `free_bytes` f_bfree, which holds what is reserved for others
+    (root, a quota's owner) as well. `used_share` is used/(used + available) as df prints it.
     `persistent` says that a model could be kept there; `network` that a server answers for it.
     `hung` that statvfs did not answer within its deadline. `failed_mounts` are the mount points
     that are mounted for writing while a block device's file system refuses it; `kernel_device` is
@@ -25,6 +26,7 @@ class Filesystem(Struct, frozen=True, kw_only=True):
     network: bool = False
     total_bytes: int | None = None
     available_bytes: int | None = None
+    free_bytes: int | None = None
     used_share: float | None = None
     inodes_total: int | None = None
     inodes_free: int | None = None

@@ -28,20 +28,20 @@ def readonly_after_error(seen: Seen) -> Iterator[Finding]:
         ),
         impact=(
             f"Every write to {failed[0].device} fails with 'Read-only file system', and its data "
-            "may be damaged."
+            "may be damaged"
         ),
         remedy=Remedy(
             text=(
                 "Check the device before the file system: replace it if it reports errors. Then "
-                "check the file system offline and mount it again."
+                "check the file system offline and mount it again"
             ),
             action=Action.REBOOT,
             commands=(
-                f"smartctl -a {failed[0].device}",
-                f"umount {mounts[0]}; {_check_command(failed[0])}; mount {mounts[0]}",
+                f"sudo smartctl -a {failed[0].device}",
+                f"sudo umount {mounts[0]}; {_check_command(failed[0])}; sudo mount {mounts[0]}",
             ),
             cost=(
-                "the file system is offline for minutes to hours; the root file system needs a "
+                "The file system is offline for minutes to hours; the root file system needs a "
                 "reboot"
             ),
         ),
@@ -51,10 +51,10 @@ def readonly_after_error(seen: Seen) -> Iterator[Finding]:
 
 def _check_command(system: Filesystem) -> str:
     if system.fstype == "xfs":
-        return f"xfs_repair {system.device}"
+        return f"sudo xfs_repair {system.device}"
     if system.fstype == "btrfs":
-        return f"btrfs check --readonly {system.device}"
-    return f"fsck -f {system.device}"
+        return f"sudo btrfs check --readonly {system.device}"
+    return f"sudo fsck -f {system.device}"
 
 
 def _readonly_evidence(system: Filesystem, seen: Seen) -> Iterator[Evidence]:
@@ -114,16 +114,16 @@ def unresponsive(seen: Seen) -> Iterator[Finding]:
         ),
         impact=(
             "A process that touches it waits in the kernel and cannot be killed; an engine that "
-            "keeps its models there does not start."
+            "keeps its models there does not start"
         ),
         remedy=Remedy(
             text=(
                 "Bring its server, its daemon or the network back; the waiting processes then "
-                "go on. Where it is not needed, detach it."
+                "go on. Where it is not needed, detach it"
             ),
             action=Action.CHANGE_SETTING,
-            commands=(f"umount -l {first.mount}", *_who_answers(first)),
-            cost="programs that have files open there lose them",
+            commands=(f"sudo umount -l {first.mount}", *_who_answers(first)),
+            cost="Programs that have files open there lose them",
         ),
         owner=Owner.OPERATOR,
     )
@@ -157,19 +157,19 @@ def btrfs_unallocated(seen: Seen) -> Iterator[Finding]:
             f"{percent(first.metadata_used_share)} of its metadata used"
         ),
         evidence=tuple(_btrfs_evidence(b, seen) for b in short[:6]),
-        impact="Writes fail with 'No space left on device' although df shows free space.",
+        impact="Writes fail with 'No space left on device' although df shows free space",
         remedy=Remedy(
             text=(
                 "Give chunks that are nearly empty back, or add a device. Raise the share step "
-                "by step: a balance needs a chunk to work with."
+                "by step: a balance needs a chunk to work with"
             ),
             action=Action.FREE_DISK,
             commands=(
-                f"btrfs balance start -dusage=0 {first.mount}",
-                f"btrfs balance start -dusage=10 {first.mount}",
-                f"btrfs filesystem usage {first.mount}",
+                f"sudo btrfs balance start -dusage=0 {first.mount}",
+                f"sudo btrfs balance start -dusage=10 {first.mount}",
+                f"sudo btrfs filesystem usage {first.mount}",
             ),
-            cost="minutes to hours of disk load, no restart",
+            cost="Minutes to hours of disk load, no restart",
         ),
         owner=Owner.OPERATOR,
     )
@@ -223,17 +223,17 @@ def thin_pool_full(seen: Seen) -> Iterator[Finding]:
         ),
         impact=(
             "When it is full every volume in it stops taking writes, whatever space their own "
-            "file systems show."
+            "file systems show"
         ),
         remedy=Remedy(
-            text="Extend the pool, or delete volumes and snapshots in it and trim the others.",
+            text="Extend the pool, or delete volumes and snapshots in it and trim the others",
             action=Action.FREE_DISK,
             commands=(
-                f"lvextend -L +100G {first.name}",
-                f"lvextend --poolmetadatasize +1G {first.name}",
-                "fstrim -av",
+                f"sudo lvextend -L +100G {first.name}",
+                f"sudo lvextend --poolmetadatasize +1G {first.name}",
+                "sudo fstrim -av",
             ),
-            cost="free space in the volume group; no restart",
+            cost="Free space in the volume group; no restart",
         ),
         owner=Owner.OPERATOR,
     )

@@ -109,6 +109,7 @@ def _answer(group: Group, answers: Answers) -> tuple[Mount, Statvfs | Unreadable
 class _Sizes(Struct, frozen=True, kw_only=True):
     total_bytes: int | None = None
     available_bytes: int | None = None
+    free_bytes: int | None = None
     used_share: float | None = None
     inodes_total: int | None = None
     inodes_free: int | None = None
@@ -131,6 +132,7 @@ def _filesystem(reader: Reader, group: Group, answers: Answers) -> Filesystem:
         network=mount.network,
         total_bytes=sizes.total_bytes,
         available_bytes=sizes.available_bytes,
+        free_bytes=sizes.free_bytes,
         used_share=sizes.used_share,
         inodes_total=sizes.inodes_total,
         inodes_free=sizes.inodes_free,
@@ -156,6 +158,7 @@ def _believed(seen: Statvfs) -> _Sizes:
     return _Sizes(
         total_bytes=total,
         available_bytes=available * seen.f_frsize,
+        free_bytes=max(0, seen.f_bfree) * seen.f_frsize,
         used_share=used / (used + available) if used + available else None,
         inodes_total=seen.f_files if inodes else None,
         inodes_free=seen.f_ffree if inodes else None,

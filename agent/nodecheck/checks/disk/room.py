@@ -14,10 +14,10 @@ CONVERSION_COPIES = 3
 """A conversion may hold the source, a 16-bit copy and the result at once."""
 
 GROW = {
-    "proxmox": "qm disk resize <VMID> scsi0 +200G",
-    "libvirt": "virsh blockresize <domain> vda 1T",
+    "proxmox": "qm disk resize <VMID> scsi0 +200G  # Proxmox, on its host",
+    "libvirt": "virsh blockresize <domain> vda 1T  # libvirt, on its host",
     "kubevirt": "kubectl edit pvc <claim>  # spec.resources.requests.storage",
-    "openstack": "openstack volume set --size <GiB> <volume>",
+    "openstack": "openstack volume set --size <GiB> <volume>  # OpenStack",
     "ec2": "aws ec2 modify-volume --volume-id <volume> --size <GiB>",
     "gce": "gcloud compute disks resize <disk> --size <GiB>GB",
     "azure": "az disk update --resource-group <group> --name <disk> --size-gb <GiB>",
@@ -52,7 +52,7 @@ def low(seen: Seen) -> Iterator[Finding]:
         id="disk.low",
         severity=Severity.CRITICAL if cramped or full else Severity.WARNING,
         subject=lead.mount if len(told) == 1 else names(s.mount for s in told),
-        summary=_low_summary(lead, len(systems), len(told), cramped=cramped),
+        summary=_low_summary(lead, len(systems), len(told), gib(limits.model_min_bytes) if cramped else None),
         evidence=first_few(_space(s, seen, cramped=cramped) for s in told),
         impact=_low_impact(lead, seen),
         remedy=_room_remedy(lead, seen),
@@ -69,12 +69,13 @@ def _is_low(system: Filesystem, seen: Seen) -> bool:
     return not large and (system.used_share or 0) >= limit
 
 
-def _low_summary(lead: Filesystem, systems: int, told: int, *, cramped: bool) -> str:
+def _low_summary(lead: Filesystem, systems: int, told: int, least: str | None) -> str:
+    """`least` is what a model needs, where no disk has it."""
     text = free_of(lead)
-    if cramped and systems > 1:
-        return f"No disk has room for a model: the roomiest has {text}"
+    if least and systems > 1:
+        return f"No disk has {least} free, the least that a useful model takes: the roomiest has {text}"
     others = f", and {told - 1} more" if told > 1 else ""
-    return text + others + (": no room for a model" if cramped else "")
+    return text + others + (f": less than {least}, the least that a useful model takes" if least else "")
 
 
 def _space(system: Filesystem, seen: Seen, *, cramped: bool) -> Evidence:
@@ -93,13 +94,14 @@ def _space(system: Filesystem, seen: Seen, *, cramped: bool) -> Evidence:
 def _low_impact(lead: Filesystem, seen: Seen) -> str:
     free = lead.available_bytes or 0
     if seen.workload is not None:
-        return f"It {times_held(free, seen.workload.weights_bytes)}."
+        return f"It {times_held(free, seen.workload.weights_bytes)}"
     text = (
-        f"The largest model that can be downloaded has {gib(free)}, one to convert "
-        f"{gib(free / CONVERSION_COPIES)}."
+        f"A model of at most {gib(free)} can be downloaded, one of at most "
+        f"{gib(free / CONVERSION_COPIES)} converted, which takes about {CONVERSION_COPIES} times its "
+        "size"
     )
     if lead.mount in seen.facts.disk.kubelet_mounts:
-        text += " Kubelet evicts pods and refuses new ones while it lasts."
+        text += ". Kubelet evicts pods and refuses new ones while it lasts"
     return text
 
 
@@ -115,13 +117,13 @@ def times_held(free_bytes: int, model_bytes: int) -> str:
 def _room_remedy(lead: Filesystem, seen: Seen) -> Remedy:
     commands = [f"du -xh --max-depth=3 {lead.mount} | sort -h | tail -20"]
     if lead.network:
-        text = "Free space, or have the server's share or quota raised."
+        text = "Free space, or have the server's share or quota raised"
         return Remedy(text=text, action=Action.FREE_DISK, commands=tuple(commands), cost=_FREE_COST)
-    text = "Free space (models and container images that are not used come first), or add a disk."
+    text = "Free space (models and container images that are not used come first), or add a disk"
     if grow := GROW.get(seen.facts.virt.platform or ""):
         text = (
             "Free space (unused models and container images first), or make the guest's disk "
-            "larger and then its file system."
+            "larger and then its file system"
         )
         commands += [grow, _grow_inside(lead)]
     return Remedy(text=text, action=Action.FREE_DISK, commands=tuple(commands), cost=_FREE_COST)
@@ -132,10 +134,10 @@ _FREE_COST = "no restart; what was deleted is downloaded again when it is needed
 
 def _grow_inside(lead: Filesystem) -> str:
     if lead.fstype == "xfs":
-        return f"xfs_growfs {lead.mount}"
+        return f"sudo xfs_growfs {lead.mount}"
     if lead.fstype == "btrfs":
-        return f"btrfs filesystem resize max {lead.mount}"
-    return f"resize2fs {lead.device}" if lead.fstype.startswith("ext") else f"df -h {lead.mount}"
+        return f"sudo btrfs filesystem resize max {lead.mount}"
+    return f"sudo resize2fs {lead.device}" if lead.fstype.startswith("ext") else f"df -h {lead.mount}"
 
 
 def headroom(seen: Seen) -> Iterator[Finding]:
@@ -150,6 +152,7 @@ def headroom(seen: Seen) -> Iterator[Finding]:
     elif limits.model_min_bytes <= free < limits.headroom_info_bytes and not any(low(seen)):
         yield _headroom(
             Severity.INFO,
+            roomiest,
             room_on(
                 roomiest,
                 f"{gib(limits.headroom_info_bytes)} for the larger models",
@@ -157,9 +160,9 @@ def headroom(seen: Seen) -> Iterator[Finding]:
             ),
             impact=(
                 f"A download of at most {gib(free)} fits; with a conversion, which holds the "
-                f"model 2 to 3 times, one of {gib(free / CONVERSION_COPIES)} to {gib(free / 2)}."
+                f"model 2 to 3 times, one of {gib(free / CONVERSION_COPIES)} to {gib(free / 2)}"
             ),
-            remedy=Remedy(text="Nothing, if the models to serve are smaller.", action=Action.NONE),
+            remedy=Remedy(text="Nothing, if the models to serve are smaller", action=Action.NONE),
         )
 
 
@@ -171,22 +174,25 @@ def _model_headroom(roomiest: Filesystem, model: Workload, seen: Seen) -> Iterat
     fails = ": the download fails" if size > free else "; a conversion beside it does not fit"
     yield _headroom(
         Severity.CRITICAL if size > free else Severity.WARNING,
+        roomiest,
         room_on(
             roomiest,
             f"{gib(copies * size)} for {model.name} and its conversion",
             f"policy headroom_copies ({copies:g}) x {gib(size)}",
         ),
-        impact=f"It {times_held(free, size)} ({gib(size)}){fails}.",
+        impact=f"It {times_held(free, size)} ({gib(size)}){fails}",
         remedy=_room_remedy(roomiest, seen),
     )
 
 
-def _headroom(severity: Severity, free: Evidence, *, impact: str, remedy: Remedy) -> Finding:
+def _headroom(
+    severity: Severity, disk: Filesystem, free: Evidence, *, impact: str, remedy: Remedy
+) -> Finding:
     return Finding(
         id="disk.headroom",
         severity=severity,
-        subject=free.source.removeprefix("statvfs "),
-        summary=f"The roomiest disk has {free.value}",
+        subject=disk.mount,
+        summary=f"The roomiest disk has {free_of(disk)}",
         evidence=(free,),
         impact=impact,
         remedy=remedy,
@@ -219,8 +225,8 @@ def inodes(seen: Seen) -> Iterator[Finding]:
         ),
         evidence=first_few(
             Evidence(
-                value=f"{m}: {by_mount[m].inodes_free} of {by_mount[m].inodes_total} free",
-                source=f"statvfs {m} (f_ffree, f_files)",
+                value=f"{m}: f_ffree {by_mount[m].inodes_free}, f_files {by_mount[m].inodes_total}",
+                source=f"statvfs {m}",
                 expected=f"under {df_percent(limits.inodes_warning_share)} used",
                 basis="policy inodes_warning_share: kubelet evicts below 5 % free",
             )
@@ -230,11 +236,11 @@ def inodes(seen: Seen) -> Iterator[Finding]:
         remedy=Remedy(
             text=(
                 "Delete directories of many small files (caches, image layers, sessions). More "
-                "inodes need a new file system on ext4."
+                "inodes need a new file system on ext4"
             ),
             action=Action.FREE_DISK,
             commands=(f"du -x --inodes {worst} | sort -n | tail -20",),
-            cost="no restart",
+            cost="No restart",
         ),
         owner=Owner.OPERATOR,
     )
@@ -243,7 +249,7 @@ def inodes(seen: Seen) -> Iterator[Finding]:
 def _inode_impact(system: Filesystem) -> str:
     free = gib(system.available_bytes or 0)
     files = f"After {system.inodes_free} more files" if system.inodes_free else "Now"
-    return f"{files} nothing new can be stored: 'No space left on device', with {free} free."
+    return f"{files} nothing new can be stored: 'No space left on device', with {free} free"
 
 
 def _inode_share(system: Filesystem) -> float | None:

@@ -31,16 +31,16 @@ def tmp_full(seen: Seen) -> Iterator[Finding]:
         ),
         impact=(
             f"Downloads and conversions that unpack in {full[0].mount} fail above "
-            f"{gib(full[0].available_bytes or 0)}, whatever the disks hold."
+            f"{gib(full[0].available_bytes or 0)}, whatever the disks hold"
         ),
         remedy=Remedy(
-            text="Set TMPDIR to a directory on a disk for the engine, or empty the tmpfs.",
+            text="Set TMPDIR to a directory on a disk for the engine, or empty the tmpfs",
             action=Action.CHANGE_SETTING,
             commands=(
                 f"du -xh --max-depth=1 {full[0].mount} | sort -h | tail",
                 "TMPDIR=/var/lib/<engine>/tmp <engine>",
             ),
-            cost="a restart of the engine; its files in a tmpfs also take RAM",
+            cost="A restart of the engine; its files in a tmpfs also take RAM",
         ),
         owner=Owner.USER,
     )
@@ -77,16 +77,16 @@ def shm_small(seen: Seen) -> Iterator[Finding]:
         ),
         impact=(
             f"NCCL and worker processes that share more than {size} fail with 'No space left on "
-            "device'; one process on one GPU does not need it."
+            "device'; one process on one GPU does not need it"
         ),
         remedy=Remedy(
             text=(
                 "Start the container with more shared memory, or with the host's; in Kubernetes "
-                "mount an emptyDir with medium Memory at /dev/shm."
+                "mount an emptyDir with medium Memory at /dev/shm"
             ),
             action=Action.RESTART_CONTAINER,
             commands=("docker run --shm-size=16g ...", "docker run --ipc=host ..."),
-            cost="a restart of the container; what is used of it counts as RAM",
+            cost="A restart of the container; what is used of it counts as RAM",
         ),
         owner=Owner.USER,
     )

@@ -113,7 +113,7 @@ def _low_evidence(
 ) -> Iterator[Evidence]:
     siblings = "" if floor.smt_known else ", two vCPUs counted as one core"
     yield Evidence(
-        value=f"{gb_per_second(best.median_bytes_per_second)} on {count(best.threads, 'thread')}",
+        value=_reading(best),
         source=f"read kernel {best.kernel}, median of {count(best.passes, 'clean pass')}es"
         if best.passes
         else "measurements.json",
@@ -124,10 +124,13 @@ def _low_evidence(
     for other in measured:
         if other is not best:
             yield Evidence(
-                value=f"{gb_per_second(other.median_bytes_per_second)} on "
-                f"{count(other.threads, 'thread')}",
+                value=_reading(other),
                 source="the same measurement",
             )
+
+
+def _reading(each: Measurement) -> str:
+    return f"{count(each.threads, 'thread')}: {gb_per_second(each.median_bytes_per_second)}"
 
 
 def _low_impact(seen: Seen, rate: float) -> str:
@@ -135,7 +138,7 @@ def _low_impact(seen: Seen, rate: float) -> str:
     weights = named.weights_bytes if named else seen.policy.reference_workload.weights_bytes
     name = named.name if named else f"a {seen.policy.reference_workload.name} model"
     return (
-        f"the weights of {name} ({gib(weights)}) cannot be read faster than {weights / rate:.1f} "
+        f"The weights of {name} ({gib(weights)}) cannot be read faster than {weights / rate:.1f} "
         "s a token, "
         "whatever the instruction set; decode within the GPUs is not affected"
     )
@@ -149,14 +152,14 @@ def _low_remedy(seen: Seen) -> Remedy:
             "More instruction sets alone do not raise it",
             action=Action.RECONFIGURE_VM,
             commands=("sudo dmidecode -t 17  # on the host",),
-            cost="a cold stop where vCPUs are pinned or the guest moves to another host",
+            cost="A cold stop where vCPUs are pinned or the guest moves to another host",
         )
     return Remedy(
         text="Look at the slots (channels without a module, speed below the module's), then at "
         "the firmware's memory and power profile",
         action=Action.RESEAT,
         commands=("sudo dmidecode -t 17",),
-        cost="one stop of the node",
+        cost="One stop of the node",
     )
 
 
@@ -176,9 +179,8 @@ def _bound(seen: Seen) -> Iterator[Finding]:
         summary=f"Memory is saturated by {count(before.threads, 'thread')}",
         evidence=tuple(
             Evidence(
-                value=f"{gb_per_second(each.median_bytes_per_second)} on "
-                f"{count(each.threads, 'thread')}",
-                source=f"read kernel {each.kernel}",
+                value=_reading(each),
+                source=f"read kernel {each.kernel}" if each.passes else "measurements.json",
                 expected=f"{percent(least)} more than on {count(before.threads, 'thread')}"
                 if each is last
                 else None,
@@ -186,14 +188,14 @@ def _bound(seen: Seen) -> Iterator[Finding]:
             )
             for each in measured
         ),
-        impact=f"from {before.threads} to {last.threads} threads the rate changes by "
+        impact=f"From {before.threads} to {last.threads} threads the rate changes by "
         f"{100 * gain:+.0f} %: "
         "more threads do not decode faster on the CPU",
         remedy=Remedy(
             text=f"Decode with {count(before.threads, 'thread')}; prompts may use all",
             action=Action.RESTART_ENGINE,
             commands=(f"llama-server --threads {before.threads} --threads-batch {last.threads}",),
-            cost="one restart of the engine",
+            cost="One restart of the engine",
         ),
         owner=Owner.USER,
     )

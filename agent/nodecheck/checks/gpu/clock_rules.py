@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from nodecheck.checks.gpu.clocks import HOLDING, clock_impact, in_brackets, state
 from nodecheck.checks.gpu.facts import Gpu
-from nodecheck.checks.gpu.wording import evidence, labels, ours, selector
+from nodecheck.checks.gpu.wording import evidence, label, labels, ours, selector
 from nodecheck.checks.seen import Seen
 from nodecheck.model import Action, Finding, Owner, Remedy, Severity
 from nodecheck.units import percent
@@ -31,8 +31,7 @@ def judge_pstate(seen: Seen) -> Iterator[Finding]:
             id="gpu.pstate_stuck",
             severity=Severity.CRITICAL,
             subject=labels(cards),
-            summary=f"the GPU stays in P{first.performance_state} although it is "
-            f"{percent(first.utilisation_share or 0)} busy",
+            summary=_stuck_summary(cards),
             evidence=tuple(
                 evidence(
                     gpu,
@@ -47,27 +46,36 @@ def judge_pstate(seen: Seen) -> Iterator[Finding]:
             remedy=Remedy(
                 text="Reset the clock locks and turn persistence mode on; if it stays, reload "
                 "the driver. "
-                "Stop tools that set P-states.",
+                "Stop tools that set performance states",
                 action=Action.RELOAD_DRIVER,
                 commands=(
-                    f"nvidia-smi -i {selector(cards)} -rgc",
-                    f"nvidia-smi -i {selector(cards)} -rmc",
-                    f"nvidia-smi -i {selector(cards)} -pm 1",
+                    f"sudo nvidia-smi -i {selector(cards)} -rgc",
+                    f"sudo nvidia-smi -i {selector(cards)} -rmc",
+                    f"sudo nvidia-smi -i {selector(cards)} -pm 1",
                 ),
-                cost="none for the clocks; work on the GPUs ends for a reload",
+                cost="None for the clocks; work on the GPUs ends for a reload",
             ),
             owner=Owner.OPERATOR,
         )
+
+
+def _stuck_summary(cards: list[Gpu]) -> str:
+    first, more = cards[0], len(cards) - 1
+    who = f"{label(first)} and {more} more stay" if more else f"{label(first)} stays"
+    return (
+        f"{who} in performance state P{first.performance_state} of an idle card (full speed is P0) "
+        f"at {percent(first.utilisation_share or 0)} load"
+    )
 
 
 def _memory_impact(gpu: Gpu) -> str:
     now, most = gpu.memory_clock_mhz, gpu.maximum_memory_clock_mhz
     if now is None or not most:
         return clock_impact(
-            [gpu], "clocks of an idle card: decode and prompt processing many times slower"
+            [gpu], "Clocks of an idle card: decode and prompt processing many times slower"
         )
     share = percent(now / most)
-    return f"memory clock {now} of {most} MHz: decode at about {share} of what the card can do"
+    return f"Memory clock {now} of {most} MHz: decode at about {share} of what the card can do"
 
 
 def judge_clocks(seen: Seen) -> Iterator[Finding]:
@@ -78,7 +86,7 @@ def judge_clocks(seen: Seen) -> Iterator[Finding]:
             id="gpu.clocks_low_under_load",
             severity=Severity.WARNING,
             subject=labels(cards),
-            summary="the GPU is fully busy at a low clock, and no power or thermal reason is "
+            summary="The GPU is fully busy at a low clock, and no power or thermal reason is "
             "active",
             evidence=tuple(
                 evidence(
@@ -92,17 +100,17 @@ def judge_clocks(seen: Seen) -> Iterator[Finding]:
                 )
                 for gpu in cards
             ),
-            impact=clock_impact(cards, "prompt processing slows down with the clock"),
+            impact=clock_impact(cards, "Prompt processing slows down with the clock"),
             remedy=Remedy(
                 text="Look for clock locks, which no reason shows, and reset them. Busy only "
                 "means that "
-                "some kernel runs: the load may be too light to raise the clock.",
+                "some kernel runs: the load may be too light to raise the clock",
                 action=Action.CHANGE_SETTING,
                 commands=(
                     f"nvidia-smi -i {selector(cards)} -q -d CLOCK",
-                    f"nvidia-smi -i {selector(cards)} -rgc",
+                    f"sudo nvidia-smi -i {selector(cards)} -rgc",
                 ),
-                cost="none",
+                cost="None",
             ),
             owner=Owner.OPERATOR,
         )

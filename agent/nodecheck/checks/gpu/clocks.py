@@ -21,14 +21,27 @@ _NEAR_MAXIMUM = 0.97
 
 def state(gpu: Gpu) -> str:
     """Clocks, power and temperature as far as they are known."""
-    parts = []
-    if gpu.sm_clock_mhz is not None and gpu.maximum_sm_clock_mhz:
-        parts.append(f"SM clock {gpu.sm_clock_mhz} of {gpu.maximum_sm_clock_mhz} MHz")
+    drawn = ""
     if gpu.power_watts is not None and gpu.power_limit_watts:
-        parts.append(f"{gpu.power_watts:.0f} of {gpu.power_limit_watts:.0f} W")
-    if gpu.temperature_celsius is not None:
-        parts.append(f"{gpu.temperature_celsius} °C")
-    return ", ".join(parts)
+        drawn = f"draws {gpu.power_watts:.0f} W, limit {gpu.power_limit_watts:.0f} W"
+    return ", ".join(part for part in (_clock(gpu), drawn, _heat(gpu)) if part)
+
+
+def limit(gpu: Gpu) -> str:
+    """The power limit, what is drawn of it, clock and temperature."""
+    held = f"limit {gpu.power_limit_watts or 0:.0f} W"
+    drawn = f"draws {gpu.power_watts:.0f} W" if gpu.power_watts is not None else ""
+    return ", ".join(part for part in (held, drawn, _clock(gpu), _heat(gpu)) if part)
+
+
+def _clock(gpu: Gpu) -> str:
+    if gpu.sm_clock_mhz is None or not gpu.maximum_sm_clock_mhz:
+        return ""
+    return f"SM clock {gpu.sm_clock_mhz} of {gpu.maximum_sm_clock_mhz} MHz"
+
+
+def _heat(gpu: Gpu) -> str:
+    return "" if gpu.temperature_celsius is None else f"{gpu.temperature_celsius} °C"
 
 
 def in_brackets(gpu: Gpu) -> str:

@@ -25,7 +25,7 @@ def judge_unresponsive(seen: Seen) -> Iterator[Finding]:
         id="gpu.unresponsive",
         severity=Severity.CRITICAL,
         subject=labels(cards) or "NVIDIA driver",
-        summary="the NVIDIA driver does not answer",
+        summary="The NVIDIA driver does not answer",
         evidence=(
             Evidence(
                 value=facts.message or "no answer",
@@ -34,15 +34,15 @@ def judge_unresponsive(seen: Seen) -> Iterator[Finding]:
                 basis="a healthy driver answers in milliseconds, after a cold start in seconds",
             ),
         ),
-        impact="an engine that opens the GPU is likely to hang too; nothing else of "
+        impact="An engine that opens the GPU is likely to hang too; nothing else of "
         f"{count(len(cards), 'card')} could be checked",
         remedy=Remedy(
             text="Drain the node and read the driver's log. A reset may help; if a process hangs "
             "in the "
-            "kernel only a reboot ends it. The cause is not known from here.",
+            "kernel only a reboot ends it. The cause is not known from here",
             action=Action.REBOOT,
-            commands=("dmesg | grep -E 'NVRM|Xid'", f"nvidia-smi --gpu-reset -i {selector(cards)}"),
-            cost="all work on the node ends",
+            commands=("sudo dmesg | grep -E 'NVRM|Xid'", f"sudo nvidia-smi --gpu-reset -i {selector(cards)}"),
+            cost="All work on the node ends",
         ),
         owner=Owner.OPERATOR,
     )
@@ -60,14 +60,14 @@ def judge_driver_mismatch(seen: Seen) -> Iterator[Finding]:
         summary="NVIDIA library and kernel module are of different versions",
         evidence=(
             Evidence(
-                value=facts.message or "Driver/library version mismatch",
+                value=f"{facts.message or 'Driver/library version mismatch'} (kernel module "
+                f"{facts.driver_version or 'unknown'}, library {facts.library_version or 'unknown'})",
                 source=facts.source or "nvidia-smi",
-                expected=f"module {facts.driver_version or '?'} = library "
-                f"{facts.library_version or '?'}",
+                expected="the same version",
                 basis="the library was updated and the old module is still loaded",
             ),
         ),
-        impact="no program can open any GPU until they agree; those that run go on",
+        impact="No program can open any GPU until they agree; those that run go on",
         remedy=_mismatch_remedy(seen),
         owner=Owner.OPERATOR,
     )
@@ -78,21 +78,21 @@ def _mismatch_remedy(seen: Seen) -> Remedy:
         return Remedy(
             text="Restart the container after the host has loaded the driver that its library "
             "belongs "
-            "to; the libraries are mounted at its start.",
+            "to; the libraries are mounted at its start",
             action=Action.RESTART_CONTAINER,
-            cost="work in the container ends",
+            cost="Work in the container ends",
         )
     return Remedy(
         text="Stop what uses the GPUs and load the new module, or reboot. Hold the driver "
         "packages back "
-        "from unattended upgrades.",
+        "from unattended upgrades",
         action=Action.RELOAD_DRIVER,
         commands=(
-            "fuser -v /dev/nvidia*",
-            "modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia && modprobe nvidia",
-            "apt-mark hold 'nvidia-*' 'libnvidia-*'",
+            "sudo fuser -v /dev/nvidia*",
+            "sudo modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia && sudo modprobe nvidia",
+            "sudo apt-mark hold 'nvidia-*' 'libnvidia-*'",
         ),
-        cost="work on the GPUs ends; a reboot where the module cannot be unloaded",
+        cost="Work on the GPUs ends; a reboot where the module cannot be unloaded",
     )
 
 
@@ -100,6 +100,11 @@ def _container_lost(seen: Seen) -> bool:
     facts = seen.facts.gpu
     unknown = facts.state == "failed" and "Unknown Error" in (facts.message or "")
     return facts.state == "lost_devices" or (unknown and seen.facts.virt.container is not None)
+
+
+def _container(seen: Seen) -> str:
+    kind = seen.facts.virt.container
+    return "container" if kind in (None, "container") else f"container ({kind})"
 
 
 def judge_container_lost_devices(seen: Seen) -> Iterator[Finding]:
@@ -110,8 +115,8 @@ def judge_container_lost_devices(seen: Seen) -> Iterator[Finding]:
     yield Finding(
         id="gpu.container_lost_devices",
         severity=Severity.CRITICAL,
-        subject=f"container ({seen.facts.virt.container or 'kind not known'})",
-        summary="the container has lost access to its GPUs",
+        subject=_container(seen),
+        summary="The container has lost access to its GPUs",
         evidence=(
             Evidence(
                 value=facts.message or "Failed to initialize NVML: Unknown Error",
@@ -121,17 +126,17 @@ def judge_container_lost_devices(seen: Seen) -> Iterator[Finding]:
                 "manager",
             ),
         ),
-        impact="no GPU in this container until it is started anew; the cards themselves are fine",
+        impact="No GPU in this container until it is started anew; the cards themselves are fine",
         remedy=Remedy(
             text="Restart the container. To keep it from coming back give the devices by CDI or "
             "by name "
-            "rather than through the runtime's hook.",
+            "rather than through the runtime's hook",
             action=Action.RESTART_CONTAINER,
             commands=(
                 "docker restart <container>",
                 "docker run --device nvidia.com/gpu=all ...",
             ),
-            cost="work in the container ends",
+            cost="Work in the container ends",
         ),
         owner=Owner.OPERATOR,
     )
@@ -166,17 +171,17 @@ def judge_nvml_failed(seen: Seen) -> Iterator[Finding]:
         id="gpu.nvml_failed",
         severity=Severity.CRITICAL,
         subject=labels(refused or cards) or "NVIDIA driver",
-        summary="the NVIDIA driver refuses to work",
+        summary="The NVIDIA driver refuses to work",
         evidence=tuple(evidence),
         impact=f"{count(len(refused or cards), 'card')} not usable as it is"
         if cards
-        else "no GPU can be used as it is",
+        else "No GPU can be used as it is",
         remedy=Remedy(
             text="Read the driver's log for the cause; then reset the card or reload the driver. "
-            "Insufficient External Power means power cables, an infoROM error the vendor.",
+            "Insufficient External Power means power cables, an infoROM error the vendor",
             action=Action.RELOAD_DRIVER,
-            commands=("dmesg | grep -E 'NVRM|Xid'", "nvidia-smi -q"),
-            cost="work on the GPUs ends",
+            commands=("sudo dmesg | grep -E 'NVRM|Xid'", "nvidia-smi -q"),
+            cost="Work on the GPUs ends",
         ),
         owner=Owner.OPERATOR,
     )

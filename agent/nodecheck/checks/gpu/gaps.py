@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nodecheck.checks.gpu.facts import Gpu, GpuFacts
-from nodecheck.checks.gpu.wording import NVIDIA
+from nodecheck.checks.gpu.wording import NVIDIA, maker_of
 from nodecheck.machine.reader import Reader
 from nodecheck.model import Reason
 from nodecheck.units import count
@@ -51,8 +51,7 @@ def note_gaps(reader: Reader, facts: GpuFacts, gpus: tuple[Gpu, ...], refusals: 
         reader.gap("gpus", reason, f"{count(len(nvidia), 'card')} known from PCI alone: {why}")
     others = [gpu for gpu in silent if gpu.vendor != NVIDIA]
     if others:
-        detail = f"{count(len(others), 'accelerator')} of a vendor whose driver is not asked"
-        reader.gap("gpus", Reason.UNSUPPORTED, detail)
+        reader.gap("gpus", Reason.UNSUPPORTED, _not_asked(others))
     told = [gpu for gpu in ours if gpu not in silent]
     for member in JUDGED:
         without = [gpu for gpu in told if getattr(gpu, member) is None]
@@ -61,6 +60,13 @@ def note_gaps(reader: Reader, facts: GpuFacts, gpus: tuple[Gpu, ...], refusals: 
             whose = ", ".join(gpu.pci_address or f"GPU {gpu.index}" for gpu in without)
             reader.gap(f"gpus.{member}", reason, f"{facts.source}: {words} for {whose}"[:300])
     _note_load(reader, told)
+
+
+def _not_asked(others: list[Gpu]) -> str:
+    """What stays unknown of cards whose driver has no reader here."""
+    makers = sorted({maker_of(gpu) or "other" for gpu in others})
+    cards = count(len(others), f"{' and '.join(makers)} card")
+    return f"clocks, power, temperature and ECC errors of {cards} (only NVIDIA's driver is asked)"
 
 
 def _note_none(reader: Reader, facts: GpuFacts) -> None:

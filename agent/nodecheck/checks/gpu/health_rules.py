@@ -51,18 +51,18 @@ def judge_remap_failure(seen: Seen) -> Iterator[Finding]:
         id="gpu.remap_failure",
         severity=Severity.CRITICAL,
         subject=", ".join(dict.fromkeys(names)),
-        summary="faulty GPU memory could not be remapped",
+        summary="Faulty GPU memory could not be remapped",
         evidence=tuple(pieces),
-        impact="wrong results or stopped programs whenever the faulty rows are used; a reset "
+        impact="Wrong results or stopped programs whenever the faulty rows are used; a reset "
         "does not "
         "repair it",
         remedy=Remedy(
             text="Take the card out of service and have it replaced; run the vendor's field "
             "diagnostics "
-            "for the claim.",
+            "for the claim",
             action=Action.REPLACE,
             commands=("nvidia-smi -q -d ROW_REMAPPER,ECC",),
-            cost="the card",
+            cost="The card",
         ),
         owner=Owner.HARDWARE,
     )
@@ -81,14 +81,14 @@ def judge_remap_pending(seen: Seen) -> Iterator[Finding]:
         id="gpu.remap_pending",
         severity=Severity.CRITICAL,
         subject=labels(cards),
-        summary="faulty GPU memory waits for a reset to be remapped",
+        summary="Faulty GPU memory waits for a reset to be remapped",
         evidence=tuple(evidence(gpu, _remap_words(gpu), "Pending: No") for gpu in cards),
-        impact="until the reset a program that meets the faulty row is stopped",
+        impact="Until the reset a program that meets the faulty row is stopped",
         remedy=reset(
             cards,
             "Drain the card and reset it: that completes the remap. The card is not broken and "
             "need not "
-            "be replaced.",
+            "be replaced",
         ),
         owner=Owner.OPERATOR,
     )
@@ -145,10 +145,10 @@ def judge_xid(seen: Seen) -> Iterator[Finding]:
         evidence=tuple(_group_evidence(seen, group) for group in groups.values()),
         impact=_xid_impact(worst.severity, sum(event.count for event, _ in told)),
         remedy=Remedy(
-            text=f"{worst.step[:1].upper()}{worst.step[1:]}.",
+            text=f"{worst.step[:1].upper()}{worst.step[1:]}",
             action=worst.action,
-            commands=("dmesg | grep -E 'NVRM|Xid'",),
-            cost="work on the card ends" if worst.severity is not Severity.INFO else None,
+            commands=("sudo dmesg | grep -E 'NVRM|Xid'",),
+            cost="Work on the card ends" if worst.severity is not Severity.INFO else None,
         ),
         owner=Owner.HARDWARE if worst.severity is not Severity.INFO else Owner.USER,
     )
@@ -156,10 +156,10 @@ def judge_xid(seen: Seen) -> Iterator[Finding]:
 
 def _xid_impact(severity: Severity, events: int) -> str:
     if severity is Severity.INFO:
-        return f"none on the node: {count(events, 'event')} of programs, or over since a reset"
+        return f"None on the node: {count(events, 'event')} of programs, or over since a reset"
     if severity is Severity.WARNING:
-        return "work on the card may have been stopped; it may come back"
-    return "the card is likely to fail or to give wrong results until that is done"
+        return "Work on the card may have been stopped; it may come back"
+    return "The card is likely to fail or to give wrong results until that is done"
 
 
 def _group_evidence(seen: Seen, group: list[tuple[Xid, xid.Meaning]]) -> Evidence:
@@ -215,9 +215,9 @@ def judge_ecc(seen: Seen) -> Iterator[Finding]:
             )
             for gpu in cards
         ),
-        impact="the programs that met the errors were stopped; more may follow",
+        impact="The programs that met the errors were stopped; more may follow",
         remedy=reset(
-            cards, "Reset the card when its work is done, then watch whether the count grows."
+            cards, "Reset the card when its work is done, then watch whether the count grows"
         ),
         owner=Owner.HARDWARE,
     )

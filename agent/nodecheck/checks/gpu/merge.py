@@ -8,7 +8,7 @@ import msgspec
 
 from nodecheck.checks.gpu import products
 from nodecheck.checks.gpu.facts import Gpu
-from nodecheck.checks.gpu.wording import NVIDIA
+from nodecheck.checks.gpu.wording import NVIDIA, maker_of
 from nodecheck.machine.pci import VENDORS, PciDevice
 from nodecheck.units import GB
 
@@ -100,12 +100,22 @@ def finished(gpu: Gpu) -> Gpu:
     rate, source = vram_rate(gpu, product)
     return msgspec.structs.replace(
         gpu,
+        name=gpu.name or _name(gpu, product),
         unified_memory=gpu.unified_memory or bool(product and product.unified_memory),
         chip_to_chip=bool(product and product.chip_to_chip) or gpu.unified_memory,
         product_lanes=product.lanes if product else None,
         vram_bytes_per_second=rate,
         vram_rate_source=source,
     )
+
+
+def _name(gpu: Gpu, product: products.Product | None) -> str | None:
+    """The product that an id stands for, else maker and id; None where there is no id."""
+    if gpu.pci_device_id is None:
+        return None
+    known = product.one_name if product else None
+    device = known or f"device {gpu.pci_device_id.partition(':')[2]}"
+    return f"{maker_of(gpu) or gpu.pci_device_id.partition(':')[0]} {device}"
 
 
 def vram_rate(gpu: Gpu, product: products.Product | None) -> tuple[float | None, str | None]:

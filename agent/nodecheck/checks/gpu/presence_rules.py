@@ -85,8 +85,8 @@ def judge_lost(seen: Seen) -> Iterator[Finding]:
             seen,
             "Drain and restart the node. Before it serves again check the card's power cables, "
             "seating, "
-            "riser and temperature: a card falls off again where these are the cause.",
-            "all work on the node ends",
+            "riser and temperature: a card falls off again where these are the cause",
+            "All work on the node ends",
         ),
         owner=Owner.HARDWARE,
     )
@@ -118,14 +118,14 @@ def judge_driver_missing(seen: Seen) -> Iterator[Finding]:
         remedy=Remedy(
             text="Load the NVIDIA driver, or install the one that fits this kernel and card. "
             "Secure Boot refuses unsigned modules; nouveau must not "
-            "hold the card.",
+            "hold the card",
             action=Action.RELOAD_DRIVER,
             commands=(
-                "modprobe nvidia",
-                "dmesg | grep -iE 'nvidia|nouveau|NVRM'",
+                "sudo modprobe nvidia",
+                "sudo dmesg | grep -iE 'nvidia|nouveau|NVRM'",
                 "mokutil --sb-state",
             ),
-            cost="a reboot where another driver holds the card",
+            cost="A reboot where another driver holds the card",
         ),
         owner=Owner.OPERATOR,
     )
@@ -140,10 +140,11 @@ def judge_not_granted(seen: Seen) -> Iterator[Finding]:
         id="gpu.not_granted",
         severity=Severity.INFO,
         subject=labels(cards),
-        summary=f"{count(len(cards), 'accelerator')} on PCI not given to this process",
+        summary=f"{count(len(cards), 'accelerator')} on PCI "
+        f"{'is' if len(cards) == 1 else 'are'} not given to this process",
         evidence=tuple(_refusal(gpu) for gpu in cards),
-        impact=f"none: {count(len(cards), 'card')} of another container, job or guest",
-        remedy=Remedy(text="None, unless the card was meant for this one.", action=Action.NONE),
+        impact=f"None: {count(len(cards), 'card')} of another container, job or guest",
+        remedy=Remedy(text="None, unless the card was meant for this one", action=Action.NONE),
         owner=Owner.OPERATOR,
     )
 
@@ -166,7 +167,7 @@ def judge_device_denied(seen: Seen) -> Iterator[Finding]:
         id="gpu.device_denied",
         severity=Severity.CRITICAL,
         subject=denied,
-        summary=f"this user may not open {denied}, and there is no other accelerator",
+        summary=f"This user may not open {denied}, and there is no other accelerator",
         evidence=(
             Evidence(
                 value="Permission denied",
@@ -175,12 +176,12 @@ def judge_device_denied(seen: Seen) -> Iterator[Finding]:
                 basis="file permissions; root is not refused",
             ),
         ),
-        impact="engines fall back to the CPU in silence",
+        impact="Engines fall back to the CPU in silence",
         remedy=Remedy(
-            text="Add the user to the group that owns the device file and start a new session.",
+            text="Add the user to the group that owns the device file and start a new session",
             action=Action.CHANGE_SETTING,
-            commands=(f"stat -c '%A %G' {denied}", f"usermod -aG {group} <user>"),
-            cost="a new login session",
+            commands=(f"stat -c '%A %G' {denied}", f"sudo usermod -aG {group} <user>"),
+            cost="A new login session",
         ),
         owner=Owner.OPERATOR,
     )

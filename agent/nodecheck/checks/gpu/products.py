@@ -31,6 +31,11 @@ class Product(NamedTuple):
     chip_to_chip: bool = False
 
     @property
+    def one_name(self) -> str | None:
+        """The name, where all that it is called are spellings of one."""
+        return self.names[0] if self.names and self.names[0].endswith(self.names[-1]) else None
+
+    @property
     def bytes_per_second(self) -> float | None:
         """The memory's peak rate."""
         if self.rate_gb_per_second is not None:

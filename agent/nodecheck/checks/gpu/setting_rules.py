@@ -19,13 +19,13 @@ def judge_mig(seen: Seen) -> Iterator[Finding]:
             id="gpu.mig",
             severity=Severity.INFO,
             subject=labels(cards),
-            summary="MIG is enabled: the card is cut into instances",
+            summary="MIG (multi-instance GPU) is on: the card is cut into instances",
             evidence=tuple(evidence(gpu, "MIG mode enabled") for gpu in cards),
-            impact="a program gets one instance's memory and bandwidth, not the card's; "
+            impact="A program gets one instance's memory and bandwidth, not the card's; "
             "utilisation and "
             "remapped rows are not told",
             remedy=Remedy(
-                text="None, unless the whole card is wanted.",
+                text="None, unless the whole card is wanted",
                 action=Action.NONE,
                 commands=("nvidia-smi mig -lgi",),
             ),
@@ -41,16 +41,19 @@ def judge_persistence(seen: Seen) -> Iterator[Finding]:
             id="gpu.persistence_off",
             severity=Severity.INFO,
             subject=labels(cards),
-            summary="persistence mode is off",
+            summary="Persistence mode, which keeps the driver loaded between programs, is off",
             evidence=tuple(evidence(gpu, "persistence mode disabled", "enabled") for gpu in cards),
-            impact="the first program after a pause waits for the driver to start the card, and "
+            impact="The first program after a pause waits for the driver to start the card, and "
             "volatile "
             "error counts begin again at 0",
             remedy=Remedy(
-                text="Run nvidia-persistenced, or turn the mode on.",
+                text="Run nvidia-persistenced, or turn the mode on",
                 action=Action.CHANGE_SETTING,
-                commands=("systemctl enable --now nvidia-persistenced", "nvidia-smi -pm 1"),
-                cost="a few watts an idle card",
+                commands=(
+                    "sudo systemctl enable --now nvidia-persistenced",
+                    "sudo nvidia-smi -pm 1",
+                ),
+                cost="A few watts an idle card",
             ),
             owner=Owner.OPERATOR,
         )
@@ -64,12 +67,12 @@ def judge_unified_memory(seen: Seen) -> Iterator[Finding]:
             id="gpu.unified_memory",
             severity=Severity.INFO,
             subject=labels(cards),
-            summary="the GPU has no memory of its own and uses the system's",
+            summary="The GPU has no memory of its own and uses the system's",
             evidence=tuple(_memory_evidence(gpu) for gpu in cards),
-            impact="a model has to fit into the system's available memory; what the GPU takes "
+            impact="A model has to fit into the system's available memory; what the GPU takes "
             "the system "
             "loses, and its PCIe link says nothing",
-            remedy=Remedy(text="None.", action=Action.NONE),
+            remedy=Remedy(text="None", action=Action.NONE),
             owner=Owner.USER,
         )
 
@@ -118,10 +121,10 @@ def judge_memory_in_use(seen: Seen) -> Iterator[Finding]:
         impact=f"{gib(max(0, free))} free for {gib(workload.weights_bytes)} of weights"
         + (": the model no longer fits" if crowded_out else ""),
         remedy=Remedy(
-            text="Stop what holds the memory, or choose another card.",
+            text="Stop what holds the memory, or choose another card",
             action=Action.RESTART_ENGINE,
             commands=(f"nvidia-smi -i {selector(held)} -q -d PIDS",),
-            cost="the other work ends",
+            cost="The other work ends",
         ),
         owner=Owner.USER,
     )

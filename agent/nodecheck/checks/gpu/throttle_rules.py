@@ -12,6 +12,7 @@ from nodecheck.checks.gpu.clocks import (
     SW_THERMAL,
     clock_impact,
     in_brackets,
+    limit,
 )
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.gpu.wording import evidence, labels, ours, selector
@@ -32,10 +33,10 @@ def _held_by(seen: Seen, reason: str, *, but: tuple[str, ...] = ()) -> list[Gpu]
 _COOLING = Remedy(
     text="Check fans, airflow, inlet temperature and dust; passive cards need the server's fans "
     "at the "
-    "speed that the vendor asks for.",
+    "speed that the vendor asks for",
     action=Action.CHANGE_SETTING,
-    commands=("nvidia-smi -q -d TEMPERATURE,PERFORMANCE", "ipmitool sdr type fan"),
-    cost="none for looking; the node is off for cleaning",
+    commands=("nvidia-smi -q -d TEMPERATURE,PERFORMANCE", "sudo ipmitool sdr type fan"),
+    cost="None for looking; the node is off for cleaning",
 )
 
 
@@ -53,28 +54,28 @@ _BRAKE = _Slowdown(
     "gpu.hw_power_brake_slowdown",
     Severity.CRITICAL,
     POWER_BRAKE,
-    "the server's power brake slows the GPU down",
+    "The server's power brake slows the GPU down",
     Remedy(
         text="Check power supplies and their redundancy, the card's power cabling and the power "
         "cap "
-        "that the management controller sets.",
+        "that the management controller sets",
         action=Action.RESEAT,
-        commands=("ipmitool sdr type 'Power Supply'", "ipmitool dcmi power reading"),
-        cost="the node is off for work on cables",
+        commands=("sudo ipmitool sdr type 'Power Supply'", "sudo ipmitool dcmi power reading"),
+        cost="The node is off for work on cables",
     ),
 )
 _TOO_HOT = _Slowdown(
     "gpu.hw_thermal_slowdown",
     Severity.CRITICAL,
     HW_THERMAL,
-    "the GPU is too hot and has cut its clocks",
+    "The GPU is too hot and has cut its clocks",
     _COOLING,
 )
 _WARM = _Slowdown(
     "gpu.sw_thermal_slowdown",
     Severity.WARNING,
     SW_THERMAL,
-    "the GPU or its memory is above its operating temperature",
+    "The GPU or its memory is above its operating temperature",
     _COOLING,
 )
 
@@ -92,7 +93,7 @@ def _slowed(seen: Seen, kind: _Slowdown, cards: list[Gpu]) -> Iterator[Finding]:
             evidence(gpu, f"{kind.reason} active{in_brackets(gpu)}", "not active", basis)
             for gpu in cards
         ),
-        impact=clock_impact(cards, "the card works below the clocks that it could have"),
+        impact=clock_impact(cards, "The card works below the clocks that it could have"),
         remedy=kind.remedy,
         owner=Owner.HARDWARE,
     )
@@ -121,12 +122,12 @@ def judge_power_cap(seen: Seen) -> Iterator[Finding]:
             id="gpu.sw_power_cap",
             severity=Severity.INFO,
             subject=labels(cards),
-            summary="the GPU runs at its power limit",
+            summary="The GPU runs at its power limit",
             evidence=tuple(evidence(gpu, f"{POWER_CAP} active{in_brackets(gpu)}") for gpu in cards),
-            impact="normal at full load: the SM clock gives way, the memory clock does not, and "
+            impact="Normal at full load: the core (SM) clock gives way, the memory clock does not, and "
             "decode is "
             "bound by memory",
-            remedy=Remedy(text="None.", action=Action.NONE),
+            remedy=Remedy(text="None", action=Action.NONE),
             owner=Owner.USER,
         )
 
@@ -158,29 +159,29 @@ def judge_power_limit(seen: Seen) -> Iterator[Finding]:
         id="gpu.power_limit_lowered",
         severity=Severity.WARNING if biting else Severity.INFO,
         subject=labels(biting or cards),
-        summary=f"power limit at {percent(_limit_share(least) or 0)} of the card's default"
+        summary=f"Power limit at {percent(_limit_share(least) or 0)} of the card's default"
         + (", and the card is held by it" if biting else ""),
         evidence=tuple(
             evidence(
                 gpu,
-                f"limit {gpu.power_limit_watts:.0f} W{in_brackets(gpu)}",
+                limit(gpu),
                 f"{gpu.default_power_limit_watts:.0f} W by default",
             )
             for gpu in cards
         ),
-        impact=clock_impact(biting, "prompt processing is slower; the memory clock is untouched")
+        impact=clock_impact(biting, "Prompt processing is slower; the memory clock is untouched")
         if biting
-        else "none now: the card is not held by it",
+        else "None now: the card is not held by it",
         remedy=Remedy(
             text="If the limit was not set on purpose, set the default again and read it back: "
             "some "
-            "cards refuse without saying so.",
+            "cards refuse without saying so",
             action=Action.CHANGE_SETTING,
             commands=tuple(
-                f"nvidia-smi -i {selector([gpu])} -pl {gpu.default_power_limit_watts:.0f}"
+                f"sudo nvidia-smi -i {selector([gpu])} -pl {gpu.default_power_limit_watts:.0f}"
                 for gpu in cards
             ),
-            cost="more power and heat",
+            cost="More power and heat",
         ),
         owner=Owner.OPERATOR,
     )

@@ -14,18 +14,26 @@ _MAKERS = {NVIDIA: "NVIDIA", AMD: "AMD", INTEL: "Intel"}
 _ADDRESS = re.compile(r"\b(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.[0-7])?\b")
 
 _RESTART = {
-    "proxmox": ("qm stop <VMID>", "qm start <VMID>"),
-    "libvirt": ("virsh destroy <domain>", "virsh start <domain>"),
-    "hyperv": ("Stop-VM <name>", "Start-VM <name>"),
-    "vmware": ("govc vm.power -off <name>", "govc vm.power -on <name>"),
+    "proxmox": (
+        "qm stop <VMID> && qm start <VMID>  # Proxmox, on its host",
+    ),
+    "libvirt": (
+        "virsh destroy <domain> && virsh start <domain>  # libvirt, on its host",
+    ),
+    "hyperv": ("Stop-VM <name>; Start-VM <name>  # PowerShell, on the Hyper-V host",),
+    "vmware": ("govc vm.power -off <name> && govc vm.power -on <name>  # VMware",),
     "ec2": (
         "aws ec2 stop-instances --instance-ids <id>",
         "aws ec2 start-instances --instance-ids <id>",
     ),
     "gce": ("gcloud compute instances stop <name>", "gcloud compute instances start <name>"),
     "azure": ("az vm deallocate -g <group> -n <name>", "az vm start -g <group> -n <name>"),
-    "openstack": ("openstack server stop <id>", "openstack server start <id>"),
-    "kubevirt": ("virtctl stop <name>", "virtctl start <name>"),
+    "openstack": (
+        "openstack server stop <id> && openstack server start <id>  # OpenStack",
+    ),
+    "kubevirt": (
+        "virtctl stop <name> && virtctl start <name>  # KubeVirt, on the cluster",
+    ),
 }
 
 
@@ -35,10 +43,14 @@ def card_key(address: str | None) -> str | None:
     return f"{int(match[1] or '0', 16):04x}:{match[2]}:{match[3]}" if match else None
 
 
+def maker_of(gpu: Gpu) -> str:
+    """The maker's name, "" for one without a row."""
+    return _MAKERS.get(gpu.vendor or "", "")
+
+
 def label(gpu: Gpu) -> str:
     """`GPU 1 (NVIDIA L40, 0000:02:00.0)`, with what of it is known."""
-    maker = _MAKERS.get(gpu.vendor or "", "")
-    about = [text for text in (gpu.name or maker, gpu.pci_address) if text]
+    about = [text for text in (gpu.name or maker_of(gpu), gpu.pci_address) if text]
     number = "GPU" if gpu.index is None else f"GPU {gpu.index}"
     return f"{number} ({', '.join(about)})" if about else number
 
@@ -83,21 +95,21 @@ def power_cycle(seen: Seen, text: str, cost: str) -> Remedy:
     """Start the node anew, a guest as a whole: a reboot inside leaves the card powered."""
     virt = seen.facts.virt
     if not virt.guest:
-        return Remedy(text=text, action=Action.REBOOT, commands=("reboot",), cost=cost)
+        return Remedy(text=text, action=Action.REBOOT, commands=("sudo reboot",), cost=cost)
     return Remedy(
-        text=f"{text} In a guest: stop and start the whole virtual machine; power, seating and "
-        "temperature are the host's to check.",
+        text=f"{text}. In a guest: stop and start the whole virtual machine; power, seating and "
+        "temperature are the host's to check",
         action=Action.COLD_RESTART,
         commands=_RESTART.get(virt.platform or "", ()),
         cost=cost,
     )
 
 
-def reset(gpus: Iterable[Gpu], text: str, cost: str = "work on the card ends; seconds") -> Remedy:
+def reset(gpus: Iterable[Gpu], text: str, cost: str = "Work on the card ends; seconds") -> Remedy:
     """Reset cards after their work has been moved away."""
     return Remedy(
         text=text,
         action=Action.RESET_GPU,
-        commands=(f"nvidia-smi --gpu-reset -i {selector(gpus)}",),
+        commands=(f"sudo nvidia-smi --gpu-reset -i {selector(gpus)}",),
         cost=cost,
     )

@@ -15,7 +15,7 @@ COMMAND_SECONDS = 1.5
 JOURNAL = ("journalctl", "-k", "-b", "-q", "--no-pager", "-o", "short-monotonic", "-n", "50000")
 """Who may not read the ring buffer may still be allowed to read the journal."""
 
-HOW_TO_ALLOW = "allow it with: sudo sysctl kernel.dmesg_restrict=0"
+AS_ROOT = "run: sudo nodecheck"
 
 
 def probe(reader: Reader) -> KernelLogFacts:
@@ -48,7 +48,7 @@ def _log(reader: Reader) -> tuple[str | None, str]:
         if output.status == 0 and not _is_refusal(output.text):
             return "dmesg", output.text
         said = (output.text.strip().splitlines() or ["dmesg printed nothing"])[-1][:200]
-        reason, detail = _reason(said), f"{said}; {HOW_TO_ALLOW}"
+        reason, detail = _reason(said), f"{said}; {AS_ROOT}"
     except UnreadableError as error:
         reason, detail = error.reason, error.detail
     journal = reader.command(JOURNAL, None, COMMAND_SECONDS)

@@ -22,7 +22,7 @@ def _quota(seen: Seen) -> Iterator[Finding]:
         subject="CPU",
         summary=f"This process may use {_cpus(quota)} of {logical}"
         + (
-            f" and was stopped in {percent(limits.throttled_share or 0)} of its periods"
+            f" and was stopped in {percent(limits.throttled_share or 0)} of the scheduler's periods"
             if throttled
             else ""
         ),
@@ -44,7 +44,7 @@ def _is_throttled(seen: Seen) -> bool:
 def _quota_evidence(seen: Seen, quota: float, logical: int) -> Iterator[Evidence]:
     limits = seen.facts.limits
     yield Evidence(
-        value=_cpus(quota),
+        value=f"quota over period: {quota:.2f}",
         source=limits.cpu_quota_source or "cgroup",
         expected=f"{logical} logical CPUs",
         basis="the CPUs that are online; programs that count CPUs do not see a quota",
@@ -64,9 +64,10 @@ def _quota_evidence(seen: Seen, quota: float, logical: int) -> Iterator[Evidence
 
 def _quota_impact(seen: Seen, budget: int, logical: int) -> str:
     share = seen.facts.limits.throttled_share
-    held = f"; so far every thread stood still in {percent(share)} of the periods" if share else ""
+    held = f"; so far every thread stood still in {percent(share)} of the periods (0.1 s "
+        "each, unless set otherwise)" if share else ""
     return (
-        f"an engine that starts {logical} threads shares {count(budget, 'CPU')} among them and "
+        f"An engine that starts {logical} threads shares {count(budget, 'CPU')} among them and "
         "waits for the "
         f"slowest at every layer{held}. Work on the GPU alone is hardly affected"
     )
@@ -83,7 +84,7 @@ def _quota_remedy(seen: Seen, budget: int, logical: int) -> Remedy:
             f"OMP_NUM_THREADS={budget}",
             *([raised] if raised else []),
         ),
-        cost=f"threads: one restart of the engine. The limit: {maker.cost}",
+        cost=f"Threads: one restart of the engine. Limit: {maker.cost[:1].lower()}{maker.cost[1:]}",
     )
 
 
@@ -104,7 +105,8 @@ def _affinity(seen: Seen) -> Iterator[Finding]:
         subject="CPU",
         summary=f"This process may run on {len(usable)} of {len(online)} online CPUs",
         evidence=tuple(_affinity_evidence(seen, online)),
-        impact=f"{count(len(missing), 'CPU')} ({ranges(missing)}) are left to others; an engine "
+        impact=f"{count(len(missing), 'CPU')} ({ranges(missing)}) "
+        f"{'is' if len(missing) == 1 else 'are'} left to others; an engine "
         f"with more than {count(len(usable), 'thread')} makes its threads wait for each other",
         remedy=Remedy(
             text=f"Start the engine with at most {count(len(usable), 'thread')}, or widen the set",
@@ -113,7 +115,7 @@ def _affinity(seen: Seen) -> Iterator[Finding]:
                 f"llama-server --threads {len(usable)}",
                 f"taskset -c {ranges(online)} <COMMAND>",
             ),
-            cost="one restart of the engine",
+            cost="One restart of the engine",
         ),
         owner=Owner.USER,
     )
@@ -157,7 +159,7 @@ def _memory_limit(seen: Seen) -> Iterator[Finding]:
         subject="RAM",
         summary=f"This process may use {gib(limit)} of the node's {gib(total)}",
         evidence=tuple(_memory_evidence(seen, limit, total)),
-        impact="a pool that is sized from /proc/meminfo (psutil, MemTotal) is killed at "
+        impact="A pool that is sized from /proc/meminfo (psutil, MemTotal) is killed at "
         f"{gib(limit)}; {gib(total - limit)} are out of reach",
         remedy=Remedy(
             text=f"Give the engine's pools sizes that fit into {gib(limit)}, or raise the limit "
@@ -173,21 +175,21 @@ def _memory_limit(seen: Seen) -> Iterator[Finding]:
 def _memory_evidence(seen: Seen, limit: int, total: int) -> Iterator[Evidence]:
     limits = seen.facts.limits
     yield Evidence(
-        value=gib(limit),
+        value=f"{limit} bytes",
         source=limits.memory_limit_source or "cgroup",
         expected=f"at least {percent(seen.policy.thresholds.memory_limit_share)} of {gib(total)}",
         basis="MemTotal in /proc/meminfo, policy memory_limit_share",
     )
     if limits.memory_high_bytes is not None and limits.memory_high_bytes < limit:
         yield Evidence(
-            value=f"{gib(limits.memory_high_bytes)}, from where the kernel reclaims and slows the "
+            value=f"memory.high {gib(limits.memory_high_bytes)}, from where the kernel reclaims and slows the "
             "process",
             source="memory.high of the process's cgroup or an ancestor",
         )
     if limits.memory_headroom_bytes is not None:
         yield Evidence(
             value=f"{gib(limits.memory_headroom_bytes)} left",
-            source="limit - current + file pages that can be dropped",
+            source="limit or memory.high, the lower, - current + file pages that can be dropped",
         )
 
 
@@ -199,16 +201,16 @@ def _mempolicy(seen: Seen) -> Iterator[Finding]:
         id="limits.mempolicy_denied",
         severity=Severity.WARNING,
         subject="NUMA",
-        summary=f"set_mempolicy is refused to this process (errno {refused})",
+        summary=f"The system call set_mempolicy is refused to this process (errno {refused})",
         evidence=(
             Evidence(
-                value=f"errno {refused}",
+                value=f"returned -1 with errno {refused}",
                 source="set_mempolicy(MPOL_DEFAULT)",
                 expected="0",
                 basis=f"{len(nodes)} NUMA nodes; the system call changes nothing",
             ),
         ),
-        impact="an engine cannot place its memory: --numa, numactl and NUMA-aware caches fail or "
+        impact="An engine cannot place its memory: --numa, numactl and NUMA-aware caches fail or "
         "are ignored, and CPU inference runs at the speed of the remote node's memory",
         remedy=Remedy(
             text="Allow set_mempolicy and mbind in the container's seccomp profile, or pin the "
@@ -218,7 +220,7 @@ def _mempolicy(seen: Seen) -> Iterator[Finding]:
                 "docker run --cap-add SYS_NICE ...",
                 "docker run --cpuset-cpus <CPUS> --cpuset-mems <NODE> ...",
             ),
-            cost="one restart of the container",
+            cost="One restart of the container",
         ),
         owner=Owner.OPERATOR,
     )

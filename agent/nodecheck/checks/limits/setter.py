@@ -18,7 +18,7 @@ class Setter(Struct, frozen=True):
     owner: Owner
     cpu_command: str | None = None
     memory_command: str | None = None
-    cost: str = "none: it counts at once"
+    cost: str = "Nothing, it counts at once"
 
 
 _KUBERNETES = Setter(
@@ -27,7 +27,7 @@ _KUBERNETES = Setter(
     owner=Owner.OPERATOR,
     cpu_command="kubectl set resources deployment/<NAME> --limits=cpu={cpus}",
     memory_command="kubectl set resources deployment/<NAME> --limits=memory={memory}",
-    cost="one restart of the pod",
+    cost="One restart of the pod",
 )
 _DOCKER = Setter(
     where="on the container",
@@ -47,15 +47,15 @@ _PROXMOX_CONTAINER = Setter(
     where="on the container, on the host",
     action=Action.CHANGE_SETTING,
     owner=Owner.OPERATOR,
-    cpu_command="pct set <CTID> --cpulimit {cpus}",
-    memory_command="pct set <CTID> --memory <MIB>",
+    cpu_command="pct set <CTID> --cpulimit {cpus}  # Proxmox, on its host",
+    memory_command="pct set <CTID> --memory <MIB>  # Proxmox, on its host",
 )
 _LXC = Setter(
     where="on the container, on the host",
     action=Action.CHANGE_SETTING,
     owner=Owner.OPERATOR,
-    cpu_command="lxc config set <CONTAINER> limits.cpu.allowance {percent}%",
-    memory_command="lxc config set <CONTAINER> limits.memory {memory}",
+    cpu_command="lxc config set <CONTAINER> limits.cpu.allowance {percent}%  # on the host",
+    memory_command="lxc config set <CONTAINER> limits.memory {memory}  # on the host",
 )
 _SLURM = Setter(
     where="in the job's request",
@@ -63,14 +63,14 @@ _SLURM = Setter(
     owner=Owner.USER,
     cpu_command="sbatch --cpus-per-task={cpus} <JOB>",
     memory_command="sbatch --mem={memory} <JOB>",
-    cost="the job is submitted again",
+    cost="The job is submitted again",
 )
 _SYSTEMD = Setter(
     where="on the unit",
     action=Action.CHANGE_SETTING,
     owner=Owner.OPERATOR,
-    cpu_command="systemctl set-property <UNIT> CPUQuota={percent}%",
-    memory_command="systemctl set-property <UNIT> MemoryMax={memory}",
+    cpu_command="sudo systemctl set-property <UNIT> CPUQuota={percent}%",
+    memory_command="sudo systemctl set-property <UNIT> MemoryMax={memory}",
 )
 _UNKNOWN = Setter(
     where="where the control group is made", action=Action.CHANGE_SETTING, owner=Owner.OPERATOR

@@ -40,7 +40,7 @@ def insufficient(seen: Seen) -> Iterator[Finding]:
     available = _available(seen)
     on_host = workload.weights_bytes - vram
     if available is not None and on_host > available:
-        yield _not_free(workload, on_host, available, vram)
+        yield _not_free(seen, workload, on_host, available)
 
 
 def _available(seen: Seen) -> int | None:
@@ -68,13 +68,14 @@ def _too_large(workload: Workload, most: int, vram: int, basis: str) -> Finding:
             text=f"Choose a quantisation below {gib(max(most, vram))}, or give the node more "
             "memory",
             action=Action.NONE,
-            cost="another download; fewer bits cost quality",
+            cost="Another download; fewer bits cost quality",
         ),
         owner=Owner.USER,
     )
 
 
-def _not_free(workload: Workload, on_host: int, available: int, vram: int) -> Finding:
+def _not_free(seen: Seen, workload: Workload, on_host: int, available: int) -> Finding:
+    vram = gpu_bytes(seen) or 0
     held = f" beside {gib(vram)} of GPU memory" if vram else ""
     return Finding(
         id="mem.insufficient",
@@ -83,7 +84,7 @@ def _not_free(workload: Workload, on_host: int, available: int, vram: int) -> Fi
         summary=f"{workload.name} needs {gib(on_host)} of RAM{held}; {gib(available)} are "
         "available",
         evidence=(
-            _sizes(workload, f"{gib(available)} available", "MemAvailable, cgroup headroom"),
+            _sizes(workload, _left(seen), "/proc/meminfo and the cgroup"),
         ),
         impact=f"{gib(on_host - available)} of the weights do not stay in memory and are read "
         "from disk again and again",
@@ -91,10 +92,21 @@ def _not_free(workload: Workload, on_host: int, available: int, vram: int) -> Fi
             text="Stop what holds memory before the engine starts, or choose a smaller model",
             action=Action.RESTART_ENGINE,
             commands=("ps -eo rss,pid,args --sort=-rss | head",),
-            cost="what is stopped",
+            cost="What is stopped",
         ),
         owner=Owner.USER,
     )
+
+
+def _left(seen: Seen) -> str:
+    """Both readings: MemAvailable and what the cgroup leaves."""
+    available, headroom = (
+        seen.facts.memory.available_bytes,
+        seen.facts.limits.memory_headroom_bytes,
+    )
+    parts = [f"MemAvailable {gib(available)}"] if available is not None else []
+    parts += [f"cgroup headroom {gib(headroom)}"] if headroom is not None else []
+    return ", ".join(parts)
 
 
 def _sizes(workload: Workload, value: str, source: str) -> Evidence:
@@ -126,15 +138,15 @@ def hugepages_reserved(seen: Seen) -> Iterator[Finding]:
                 basis="policy hugepages_idle_share; MemAvailable does not count the pool",
             ),
         ),
-        impact=f"only {gib(available)} are available to programs that do not ask for huge pages"
+        impact=f"Only {gib(available)} are available to programs that do not ask for huge pages"
         if available is not None
         else f"{gib(idle)} are lost to programs that do not ask for huge pages",
         remedy=Remedy(
             text="Lower the pool to what is used, also in /etc/sysctl.d and on the kernel "
             "command line",
             action=Action.CHANGE_SETTING,
-            commands=(f"sysctl -w vm.nr_hugepages={_used_pages(seen)}",),
-            cost="none while the pages are free; a program that takes them later fails to start",
+            commands=(f"sudo sysctl -w vm.nr_hugepages={_used_pages(seen)}",),
+            cost="None while the pages are free; a program that takes them later fails to start",
         ),
         owner=Owner.OPERATOR,
     )

@@ -27,17 +27,17 @@ def ecc_correctable(seen: Seen) -> Iterator[Finding]:
         subject="RAM",
         summary=f"{count(errors, 'memory error')} corrected" + (f" on {names}" if names else ""),
         evidence=tuple(_error_evidence(seen, "CE")),
-        impact="a module that corrects this often tends to fail: then a bit error stops a job or "
+        impact="A module that corrects this often tends to fail: then a bit error stops a job or "
         "the node"
         if many
-        else "none so far: single bits flip on healthy modules too",
+        else "None so far: single bits flip on healthy modules too",
         remedy=Remedy(
             text=f"Replace {names or 'the module that the kernel log names'} at the next stop"
             if many
             else "Watch the count",
             action=Action.REPLACE if many else Action.NONE,
             commands=("grep . /sys/devices/system/edac/mc/mc*/dimm*/dimm_{label,ce_count}",),
-            cost="one stop of the node and a module" if many else None,
+            cost="One stop of the node and a module" if many else None,
         ),
         owner=Owner.HARDWARE,
     )
@@ -56,13 +56,13 @@ def ecc_uncorrectable(seen: Seen) -> Iterator[Finding]:
         summary=f"{count(errors, 'memory error')} that could not be corrected"
         + (f" on {names}" if names else ""),
         evidence=tuple(_error_evidence(seen, "UE")),
-        impact="data in memory was lost: weights or results may be wrong, and the next error can "
+        impact="Data in memory was lost: weights or results may be wrong, and the next error can "
         "stop the node",
         remedy=Remedy(
             text=f"Take the node out of service and replace {names or 'the module'}",
             action=Action.REPLACE,
             commands=("grep . /sys/devices/system/edac/mc/mc*/dimm*/dimm_{label,ue_count}",),
-            cost="one stop of the node and a module",
+            cost="One stop of the node and a module",
         ),
         owner=Owner.HARDWARE,
     )
@@ -123,16 +123,17 @@ def channels(seen: Seen) -> Iterator[Finding]:
         id="mem.channels",
         severity=Severity.WARNING,
         subject="RAM",
-        summary=f"{filled} of {count(filled + empty, 'memory channel')} hold modules",
+        summary=f"{filled} of {filled + empty} memory channels "
+        + ("holds a module" if filled == 1 else "hold modules"),
         evidence=tuple(evidence),
-        impact=f"at most {100 * filled // (filled + empty)} % of the memory bandwidth that the "
+        impact=f"At most {100 * filled // (filled + empty)} % of the memory bandwidth that the "
         "board has; decode on the CPU slows down as much, GPU-resident decode does not",
         remedy=Remedy(
             text="Put a module of the same kind into each channel, by the order in the board's "
             "manual",
             action=Action.RESEAT,
             commands=("sudo dmidecode -t 17",),
-            cost="one stop of the node and the modules; moving those that are there costs the "
+            cost="One stop of the node and the modules; moving those that are there costs the "
             "stop only",
         ),
         owner=Owner.HARDWARE,
@@ -170,7 +171,7 @@ def side_cache(seen: Seen) -> Iterator[Finding]:
         summary=f"DRAM is a cache for slower memory on NUMA node {ranges(nodes)}",
         evidence=tuple(
             Evidence(
-                value="memory_side_cache",
+                value=f"node {number} has a memory_side_cache",
                 source=f"/sys/devices/system/node/node{number}/memory_side_cache",
             )
             for number in nodes

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from nodecheck.checks.seen import Seen
 from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity
-from nodecheck.units import gib, percent
+from nodecheck.units import count, gib, percent
 
 
 def cache_thrash(seen: Seen) -> Iterator[Finding]:
@@ -28,7 +28,7 @@ def cache_thrash(seen: Seen) -> Iterator[Finding]:
             "they fit",
             action=Action.RESTART_ENGINE,
             commands=("ps -eo rss,pid,args --sort=-rss | head", "llama-server --mlock"),
-            cost="one restart of the engine",
+            cost="One restart of the engine",
         ),
         owner=Owner.USER,
     )
@@ -53,7 +53,7 @@ def _refault_evidence(seen: Seen) -> Iterator[Evidence]:
 def _high_evidence(seen: Seen) -> Iterator[Evidence]:
     if hits := seen.facts.limits.memory_high_events_now:
         yield Evidence(
-            value=f"memory.high was reached {hits} times between two samples",
+            value=f"memory.high was reached {count(hits, 'time')} between two samples",
             source="memory.events of the process's cgroup",
             expected="0",
             basis="above memory.high the kernel stops the process to reclaim",
@@ -83,7 +83,7 @@ def _thrash_impact(seen: Seen) -> str:
         parts.append(
             f"{rate:.0f} pages a second come from disk although they were in memory before"
         )
-    return "; ".join(parts) or "the process is stopped again and again while the kernel reclaims"
+    return "; ".join(parts) or "The process is stopped again and again while the kernel reclaims"
 
 
 def swap_active(seen: Seen) -> Iterator[Finding]:
@@ -117,10 +117,10 @@ def swap_active(seen: Seen) -> Iterator[Finding]:
             action=Action.CHANGE_SETTING,
             commands=(
                 "ps -eo rss,pid,args --sort=-rss | head",
-                "grep VmSwap /proc/*/status | sort -k2 -n | tail",
-                "swapoff -a && swapon -a",
+                "sudo grep VmSwap /proc/*/status | sort -k2 -n | tail",
+                "sudo swapoff -a && sudo swapon -a",
             ),
-            cost="what is stopped; swapoff reads all of it back and needs that much free memory",
+            cost="What is stopped; swapoff reads all of it back and needs that much free memory",
         ),
         owner=Owner.OPERATOR,
     )
@@ -144,16 +144,16 @@ def thp(seen: Seen) -> Iterator[Finding]:
                 basis=f"transparent huge pages are on ({memory.thp})",
             ),
         ),
-        impact="a large allocation waits for the kernel to compact memory: engines have needed "
+        impact="A large allocation waits for the kernel to compact memory: engines have needed "
         "tens of minutes to start; on small pages one CPU reads memory about 20 % slower",
         remedy=Remedy(
             text="Drop clean caches and compact memory before the engine starts",
             action=Action.CHANGE_SETTING,
             commands=(
-                "echo 1 > /proc/sys/vm/drop_caches",
-                "echo 1 > /proc/sys/vm/compact_memory",
+                "echo 1 | sudo tee /proc/sys/vm/drop_caches",
+                "echo 1 | sudo tee /proc/sys/vm/compact_memory",
             ),
-            cost="files are read from disk once more; seconds of CPU time",
+            cost="Files are read from disk once more; seconds of CPU time",
         ),
         owner=Owner.OPERATOR,
     )

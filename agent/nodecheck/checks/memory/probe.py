@@ -8,8 +8,10 @@ import time
 from nodecheck.checks.memory import dimms
 from nodecheck.checks.memory.facts import Dimm, MemoryController, MemoryFacts
 from nodecheck.machine.reader import Reader
+from nodecheck.machine.tree import UnreadableError
 from nodecheck.model import Reason, Struct
 
+COMMAND_SECONDS = 2.0
 CONFIRM_SECONDS = 0.5
 CAPTURE_SAMPLE_SECONDS = 10.0
 """A capture's second sample (`proc/vmstat.2`) is that much later than its first."""
@@ -21,10 +23,9 @@ THP_ORDER = 9
 """2 MiB in pages of 4 KiB, as a power of two."""
 
 _DMIDECODE = ("dmidecode", "-t", "17")
-_ASK_ROOT = (
-    "only root may read which memory slots are filled; sudo dmidecode -t 17 tells which channels "
-    "hold no module"
-)
+_ASK_ROOT = "only root may read which memory slots are filled; run: sudo dmidecode -t 17"
+_INSTALL = "dmidecode is not installed; install the package dmidecode, then: sudo dmidecode -t 17"
+_NO_EDAC = "the kernel shows no memory controller (EDAC)"
 _MEMINFO = re.compile(r"^(\w+(?:\(\w+\))?):\s+(\d{1,16})(?: kB)?\s*$", re.MULTILINE)
 _POOL = re.compile(r"hugepages-(\d{1,9})kB")
 _EDAC = "/sys/devices/system/edac/mc"
@@ -198,9 +199,7 @@ def _rise(before: dict[str, int], after: dict[str, int], name: str) -> int | Non
 def _controllers(reader: Reader) -> tuple[MemoryController, ...]:
     """The EDAC counters; a controller whose files cannot be read is a gap."""
     controllers = []
-    for name in reader.names(_EDAC, "controllers"):
-        if not re.fullmatch(r"mc\d+", name):
-            continue
+    for name in _controller_names(reader):
         correctable = reader.integer(f"{_EDAC}/{name}/ce_count", "controllers")
         uncorrectable = reader.integer(f"{_EDAC}/{name}/ue_count", "controllers")
         if correctable is None and uncorrectable is None:
@@ -216,6 +215,19 @@ def _controllers(reader: Reader) -> tuple[MemoryController, ...]:
     return tuple(controllers)
 
 
+def _controller_names(reader: Reader) -> list[str]:
+    """The folders of the memory controllers; a kernel without one (as in guests) is a gap."""
+    try:
+        names = [n for n in reader.host.names(_EDAC) if re.fullmatch(r"mc\d+", n)]
+    except UnreadableError as error:
+        detail = f"{_NO_EDAC}: {error.detail}" if error.reason is Reason.ABSENT else error.detail
+        reader.gap("controllers", error.reason, detail)
+        return []
+    if not names:
+        reader.gap("controllers", Reason.ABSENT, f"{_NO_EDAC}: {_EDAC} is empty")
+    return names
+
+
 def _failing_dimms(reader: Reader, controller: str) -> tuple[str, ...]:
     failing = []
     for name in reader.names(controller):
@@ -229,8 +241,11 @@ def _failing_dimms(reader: Reader, controller: str) -> tuple[str, ...]:
 
 def _dimms(reader: Reader) -> tuple[Dimm, ...]:
     """How the slots are filled; only root may read it on most systems."""
-    output = reader.command(_DMIDECODE, "dimms")
-    if output is None:
+    try:
+        output = reader.host.run(_DMIDECODE, COMMAND_SECONDS)
+    except UnreadableError as error:
+        is_missing = error.reason is Reason.ABSENT and reader.host.live
+        reader.gap("dimms", error.reason, _INSTALL if is_missing else error.detail)
         return ()
     found = dimms.parse(output.text)
     if found:

@@ -40,7 +40,7 @@ def _multi_node(seen: Seen) -> Iterator[Finding]:
         subject="NUMA",
         summary=f"CPUs and memory lie on {len(nodes)} NUMA nodes{remote}",
         evidence=tuple(_node_evidence(node) for node in nodes),
-        impact="inference on the CPU that is not placed has run at half the speed of one pinned "
+        impact="Inference on the CPU that is not placed has run at half the speed of one pinned "
         "to a node "
         "(4 against 8 tok/s in a public report)",
         remedy=Remedy(
@@ -51,7 +51,7 @@ def _multi_node(seen: Seen) -> Iterator[Finding]:
                 "numactl --interleave=all <ENGINE>",
                 "llama-server --numa distribute",
             ),
-            cost="one restart of the engine; pinned, it has one node's CPUs and memory",
+            cost="One restart of the engine; pinned, it has one node's CPUs and memory",
         ),
         owner=Owner.USER,
     )
@@ -73,7 +73,7 @@ def _inconsistent(seen: Seen) -> Iterator[Finding]:
         subject="NUMA",
         summary=f"The CPU sets of {len(nodes)} NUMA nodes overlap: the firmware's map is wrong",
         evidence=tuple(_node_evidence(node) for node in nodes),
-        impact="pinning to a node may bind memory that is remote; no placement can be trusted",
+        impact="Pinning to a node may bind memory that is remote; no placement can be trusted",
         remedy=Remedy(
             text="Do not pin to nodes here; update the firmware, or correct the guest's NUMA map",
             action=Action.NONE,
@@ -92,7 +92,9 @@ def _memoryless(seen: Seen) -> Iterator[Finding]:
         id="numa.memoryless",
         severity=Severity.WARNING,
         subject="NUMA",
-        summary=f"NUMA node {ranges(n.id for n in nodes)} has CPUs but no memory",
+        summary=f"NUMA node {ranges(n.id for n in nodes)} has CPUs but no memory"
+        if len(nodes) == 1
+        else f"NUMA nodes {ranges(n.id for n in nodes)} have CPUs but no memory",
         evidence=tuple(
             Evidence(
                 value=f"node {node.id}: MemTotal 0, CPUs {ranges(node.cpus or ())}",
@@ -102,7 +104,7 @@ def _memoryless(seen: Seen) -> Iterator[Finding]:
             )
             for node in nodes
         ),
-        impact=f"{count(len(set(cpus)), 'CPU')} reach all memory through another node, and that "
+        impact=f"{count(len(set(cpus)), 'CPU')} {'reaches' if len(set(cpus)) == 1 else 'reach'} all memory through another node, and that "
         "node's channels alone carry the traffic of both",
         remedy=Remedy(
             text="Give each virtual NUMA node its share of the memory in the guest's NUMA map"
@@ -110,7 +112,7 @@ def _memoryless(seen: Seen) -> Iterator[Finding]:
             else "Put modules into the slots of that socket",
             action=Action.RECONFIGURE_VM if guest else Action.RESEAT,
             commands=_numa_map_commands(seen) if guest else ("sudo dmidecode -t 17",),
-            cost="one cold stop and start" if guest else "one stop of the node and the modules",
+            cost="One cold stop and start" if guest else "One stop of the node and the modules",
         ),
         owner=Owner.HYPERVISOR if guest else Owner.HARDWARE,
     )
@@ -118,8 +120,10 @@ def _memoryless(seen: Seen) -> Iterator[Finding]:
 
 def _numa_map_commands(seen: Seen) -> tuple[str, ...]:
     return {
-        "proxmox": ("qm set <VMID> --numa0 cpus=<CPUS>,memory=<MIB>",),
-        "libvirt": ("virsh edit <DOMAIN>  # <numa><cell id='0' cpus='..' memory='..'/></numa>",),
+        "proxmox": ("qm set <VMID> --numa0 cpus=<CPUS>,memory=<MIB>  # Proxmox, on its host",),
+        "libvirt": (
+            "virsh edit <DOMAIN>  # libvirt, on its host: <numa><cell cpus='..' memory='..'/></numa>",
+        ),
     }.get(seen.facts.virt.platform or "", ())
 
 
@@ -132,7 +136,8 @@ def _cpuless(seen: Seen) -> Iterator[Finding]:
         id="numa.cpuless",
         severity=Severity.INFO,
         subject="NUMA",
-        summary=f"{count(len(nodes), 'NUMA node')} without CPUs hold {gib(held)}: GPU, CXL or "
+        summary=f"{count(len(nodes), 'NUMA node')} without CPUs "
+        f"{'holds' if len(nodes) == 1 else 'hold'} {gib(held)}: GPU, CXL or "
         "persistent memory",
         evidence=tuple(_node_evidence(node) for node in nodes),
         impact=f"MemTotal counts {gib(held)} that are not the host's DRAM: they are left out of "
@@ -170,7 +175,7 @@ def _gpu_remote(seen: Seen) -> Iterator[Finding]:
             )
             for gpu, why in remote
         ),
-        impact="each copy between host and GPU crosses the link between the sockets: model load, "
+        impact="Each copy between host and GPU crosses the link between the sockets: model load, "
         "offloaded layers and a host KV pool slow down; decode within the GPU does not",
         remedy=Remedy(
             text=f"Let the engine run on the CPUs and memory of node {ranges(nodes)}",
@@ -179,7 +184,7 @@ def _gpu_remote(seen: Seen) -> Iterator[Finding]:
                 f"numactl --cpunodebind={ranges(nodes)} --membind={ranges(nodes)} <ENGINE>",
                 f"docker run --cpuset-mems {ranges(nodes)} --cpuset-cpus {_cpus_of(seen, nodes)}",
             ),
-            cost="one restart of the engine",
+            cost="One restart of the engine",
         ),
         owner=Owner.OPERATOR,
     )
@@ -217,19 +222,19 @@ def _balancing(seen: Seen) -> Iterator[Finding]:
         summary="The kernel moves pages between NUMA nodes by itself (numa_balancing)",
         evidence=(
             Evidence(
-                value="1",
+                value="numa_balancing 1",
                 source="/proc/sys/kernel/numa_balancing",
                 expected="0",
                 basis=f"{len(nodes)} nodes and {count(len(gpus), 'GPU')}",
             ),
         ),
-        impact="pages are unmapped to see who uses them, so threads that feed the GPUs stop at "
+        impact="Pages are unmapped to see who uses them, so threads that feed the GPUs stop at "
         "random",
         remedy=Remedy(
             text="Switch it off while models are served",
             action=Action.CHANGE_SETTING,
-            commands=("sysctl -w kernel.numa_balancing=0",),
-            cost="none; programs that rely on it must be pinned",
+            commands=("sudo sysctl -w kernel.numa_balancing=0",),
+            cost="None; programs that rely on it must be pinned",
         ),
         owner=Owner.OPERATOR,
     )
@@ -248,7 +253,9 @@ def _node_offline(seen: Seen) -> Iterator[Finding]:
         id="numa.node_offline",
         severity=Severity.WARNING,
         subject="NUMA",
-        summary=f"NUMA node {ranges(missing)} is not online",
+        summary=f"NUMA node {ranges(missing)} is not online"
+        if len(missing) == 1
+        else f"NUMA nodes {ranges(missing)} are not online",
         evidence=tuple(
             Evidence(
                 value=f"{name} lists {ranges(lists[name])}",
@@ -259,13 +266,13 @@ def _node_offline(seen: Seen) -> Iterator[Finding]:
             for name, nodes in offline.items()
             if nodes
         ),
-        impact=f"the CPUs and memory of {count(len(missing), 'node')} are not used",
+        impact=f"The CPUs and memory of {count(len(missing), 'node')} are not used",
         remedy=Remedy(
             text="Bring its CPUs and memory online; if that fails, look at the firmware's NUMA "
             "settings",
             action=Action.CHANGE_SETTING,
-            commands=("chcpu -e <CPUS>", "chmem -e <RANGE>", "lsmem"),
-            cost="none while it succeeds; firmware settings cost a reboot",
+            commands=("sudo chcpu -e <CPUS>", "sudo chmem -e <RANGE>", "lsmem"),
+            cost="None while it succeeds; firmware settings cost a reboot",
         ),
         owner=Owner.OPERATOR,
     )

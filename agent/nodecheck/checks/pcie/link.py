@@ -24,6 +24,9 @@ GTS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0, 7: 128.0}
 ENCODED_MBS = {1: 2000, 2: 4000, 3: 7876, 4: 15753, 5: 31507, 6: 64000}
 """Mb/s a lane after encoding, as Linux computes it."""
 
+LOOKS_AT_MOST = 2
+"""Commands that are shown where many links are affected."""
+
 GUEST_MODES = ("pass-through", "vgpu")
 
 
@@ -102,6 +105,15 @@ def once(found: Iterable[Link]) -> list[Link]:
 def subjects(affected: Iterable[Link]) -> str:
     """The accelerators that links belong to."""
     return ", ".join(dict.fromkeys(link.accelerator for link in affected))
+
+
+def look(affected: Iterable[Link], *, on_host: bool = False) -> tuple[str, ...]:
+    """What shows the links: root alone may read them, and a guest's host knows other addresses."""
+    fields = "grep -E 'LnkCap|LnkSta|LnkCtl2'"
+    if on_host:
+        return (f"sudo lspci -vvv -s <ADDRESS THERE> | {fields}  # on the host",)
+    places = dict.fromkeys(link.place for link in affected if ":" in link.place)
+    return tuple(f"sudo lspci -vvv -s {place} | {fields}" for place in list(places)[:LOOKS_AT_MOST])
 
 
 def _on_path(path: Path, gpu: Gpu | None, source: str) -> Iterator[Link]:

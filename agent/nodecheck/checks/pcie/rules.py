@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nodecheck.checks.pcie.link import links, once, subjects
+from nodecheck.checks.pcie.link import links, look, once, subjects
 from nodecheck.checks.pcie.speed_rules import judge_host_limit, judge_idle, judge_speed
 from nodecheck.checks.pcie.width_rules import judge_width
 from nodecheck.checks.seen import Rule, Seen
@@ -19,7 +19,7 @@ def judge_virtual_port(seen: Seen) -> Iterator[Finding]:
             id="pcie.virtual_port",
             severity=Severity.INFO,
             subject=", ".join(sorted(ports)),
-            summary="the accelerator hangs on an emulated PCIe port",
+            summary="The accelerator hangs on an emulated PCIe port",
             evidence=tuple(
                 Evidence(
                     value=f"{address}: {port.vendor}:{port.device}",
@@ -28,8 +28,8 @@ def judge_virtual_port(seen: Seen) -> Iterator[Finding]:
                 )
                 for address, port in sorted(ports.items())
             ),
-            impact="none by itself: the real slot is not visible here and its link is not judged",
-            remedy=Remedy(text="None.", action=Action.NONE),
+            impact="None by itself: the real slot is not visible here and its link is not judged",
+            remedy=Remedy(text="None", action=Action.NONE),
             owner=Owner.HYPERVISOR,
         )
 
@@ -51,7 +51,7 @@ def judge_unknown_link(seen: Seen) -> Iterator[Finding]:
             id="pcie.unknown_link",
             severity=Severity.INFO,
             subject=subjects(unknown),
-            summary="PCIe speed or width is not told by the node",
+            summary="The node does not tell the speed or the width of the PCIe link",
             evidence=tuple(
                 Evidence(
                     value=f"{link.place}: speed {link.gts or 'unknown'}, width "
@@ -61,13 +61,13 @@ def judge_unknown_link(seen: Seen) -> Iterator[Finding]:
                 )
                 for link in unknown
             ),
-            impact="not known: the link can be neither blamed nor ruled out",
+            impact="Not known: the link can be neither blamed nor ruled out",
             remedy=Remedy(
                 text="Ask on the host, or measure host to device copies. A virtual machine with "
                 "a PCIe "
-                "root port (type q35 rather than i440fx) shows the link.",
+                "root port (type q35 rather than i440fx) shows the link",
                 action=Action.NONE,
-                commands=("on the host: lspci -vvv -s <address> | grep -E 'LnkCap:|LnkSta:'",),
+                commands=look(unknown, on_host=True),
             ),
             owner=Owner.HYPERVISOR,
         )

@@ -10,12 +10,13 @@ from nodecheck.checks.pcie.link import (
     generation,
     in_guest,
     links,
+    look,
     once,
     subjects,
 )
 from nodecheck.checks.seen import Seen
 from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity
-from nodecheck.units import gb_per_second
+from nodecheck.units import gb_per_second, percent
 
 
 def _below_speed(seen: Seen) -> list[Link]:
@@ -60,27 +61,27 @@ def judge_speed(seen: Seen) -> Iterator[Finding]:
         f"{generation(worst.wanted_gts)} possible",
         evidence=tuple(_speed_evidence(link) for link in slow),
         impact=f"{rates} each way for loading, offload and traffic between cards",
-        remedy=_speed_remedy(guest=in_guest(seen)),
+        remedy=_speed_remedy(slow, guest=in_guest(seen)),
         owner=Owner.HYPERVISOR if in_guest(seen) else Owner.HARDWARE,
     )
 
 
-def _speed_remedy(*, guest: bool) -> Remedy:
+def _speed_remedy(slow: list[Link], *, guest: bool) -> Remedy:
     if guest:
         return Remedy(
             text="Ask the host for the slot's own generation and error counters; a guest cannot "
             "see "
-            "or change them.",
+            "or change them",
             action=Action.NONE,
-            commands=("on the host: lspci -vvv -s <address> | grep -E 'LnkCap|LnkSta|LnkCtl2'",),
+            commands=look(slow, on_host=True),
         )
     return Remedy(
         text="Check the slot's speed in the firmware setup (auto, not a fixed generation), then "
         "riser, "
-        "cable and seating; LnkCtl2 tells whether someone capped the target speed.",
+        "cable and seating; LnkCtl2 tells whether someone capped the target speed",
         action=Action.RESEAT,
-        commands=("lspci -vvv -s <address> | grep -E 'LnkCap|LnkSta|LnkCtl2'",),
-        cost="a reboot for the firmware setup; the node is off for reseating",
+        commands=look(slow),
+        cost="A reboot for the firmware setup; the node is off for reseating",
     )
 
 
@@ -88,10 +89,10 @@ def _speed_evidence(link: Link) -> Evidence:
     gpu = link.gpu
     busy = gpu.utilisation_share if gpu else None
     state = gpu.performance_state if gpu else None
-    load = "load not known" if busy is None else f"{busy:.0%} busy"
+    load = "load not known" if busy is None else f"{percent(busy)} busy"
     return Evidence(
         value=f"{link.place}: {generation(link.gts)}, {load}"
-        + ("" if state is None else f", P{state}"),
+        + ("" if state is None else f", performance state P{state}"),
         source=link.source,
         expected=generation(link.wanted_gts),
         basis="the slower of both ends' maxima",
@@ -109,10 +110,10 @@ def judge_idle(seen: Seen) -> Iterator[Finding]:
             summary=f"PCIe link at {generation(slow[0].gts)} of {generation(slow[0].wanted_gts)}, "
             "not under load",
             evidence=tuple(_speed_evidence(link) for link in slow),
-            impact="none: an idle card slows its link down to save power and is at full speed "
+            impact="None: an idle card slows its link down to save power and is at full speed "
             "under "
             "load; whether it gets there was not seen",
-            remedy=Remedy(text="None. Look again while the card works.", action=Action.NONE),
+            remedy=Remedy(text="None. Look again while the card works", action=Action.NONE),
             owner=Owner.USER,
         )
 
@@ -133,8 +134,8 @@ def judge_host_limit(seen: Seen) -> Iterator[Finding]:
             evidence=tuple(_limit_evidence(link) for link in limited),
             impact=f"{gb_per_second(now)} each way; the card could do {gb_per_second(full)}"
             if now and full
-            else "the slot's speed, not the card's",
-            remedy=Remedy(text="None: only another board changes it.", action=Action.NONE),
+            else "The slot's speed, not the card's",
+            remedy=Remedy(text="None: only another board changes it", action=Action.NONE),
             owner=Owner.HARDWARE,
         )
 

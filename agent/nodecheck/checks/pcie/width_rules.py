@@ -9,6 +9,7 @@ from nodecheck.checks.pcie.link import (
     encoded_bytes_per_second,
     in_guest,
     links,
+    look,
     once,
     subjects,
 )
@@ -74,7 +75,7 @@ def _narrow(seen: Seen, narrow: Sequence[tuple[Severity, Link]]) -> Finding:
         f"x{wanted}{_why(worst, severity, guest)}",
         evidence=tuple(_width_evidence(link) for _, link in narrow),
         impact=_width_impact(worst),
-        remedy=_width_remedy(severity, guest=guest, wiring=wiring),
+        remedy=_width_remedy([link for _, link in narrow], severity, guest=guest, wiring=wiring),
         owner=Owner.HYPERVISOR if guest else Owner.HARDWARE,
     )
 
@@ -108,39 +109,41 @@ def _width_impact(link: Link) -> str:
     if now is None or full is None:
         return f"{link.width} of {link.device_width} lanes: that share of the transfer rate"
     return (
-        f"at most {gb_per_second(now)} each way instead of {gb_per_second(full)}: slower loading, "
+        f"At most {gb_per_second(now)} each way instead of {gb_per_second(full)}: slower loading, "
         "offload and traffic between cards; decode on one card does not use the link"
     )
 
 
-def _width_remedy(severity: Severity, *, guest: bool, wiring: bool) -> Remedy:
+def _width_remedy(
+    narrow: list[Link], severity: Severity, *, guest: bool, wiring: bool
+) -> Remedy:
     if guest:
         return Remedy(
             text="Measure host to device copies; ask the provider or look on the host which "
             "lanes the "
-            "slot has. Nothing inside the guest changes it.",
+            "slot has. Nothing inside the guest changes it",
             action=Action.NONE,
-            commands=("on the host: lspci -vvv -s <address> | grep -E 'LnkCap:|LnkSta:'",),
+            commands=look(narrow, on_host=True),
         )
     if wiring and severity is Severity.INFO:
         return Remedy(
             text="None for one card: the slot is wired so. Several cards in tensor parallel and "
-            "offload gain from a slot with more lanes.",
+            "offload gain from a slot with more lanes",
             action=Action.NONE,
         )
     if wiring or severity is Severity.CRITICAL:
         return Remedy(
             text="Use a slot with more lanes, without a riser or adapter; check whether the "
             "firmware "
-            "splits the slot (bifurcation).",
+            "splits the slot (bifurcation)",
             action=Action.RESEAT,
-            cost="the node is off for the change",
+            cost="The node is off for the change",
         )
     return Remedy(
         text="Compare with the vendor's slot layout and the firmware's bifurcation setting "
         "first; if the "
-        "slot should be wider, clean and reseat the card, then try another slot or riser.",
+        "slot should be wider, clean and reseat the card, then try another slot or riser",
         action=Action.RESEAT,
-        commands=("lspci -vvv -s <address> | grep -E 'LnkCap:|LnkSta:'",),
-        cost="the node is off for the change",
+        commands=look(narrow),
+        cost="The node is off for the change",
     )

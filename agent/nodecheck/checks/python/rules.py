@@ -13,11 +13,13 @@ from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity
 OF_THE_PROCESSOR = ("illegal_instruction", "refused")
 
 CPU_TYPE = {
-    "proxmox": ("qm set <VMID> --cpu host", "qm shutdown <VMID>", "qm start <VMID>"),
+    "proxmox": (
+        "qm set <VMID> --cpu host  # Proxmox, on its host",
+        "qm shutdown <VMID> && qm start <VMID>  # Proxmox, on its host",
+    ),
     "libvirt": (
-        "virsh edit <domain>  # <cpu mode='host-passthrough'/>",
-        "virsh shutdown <domain>",
-        "virsh start <domain>",
+        "virsh edit <domain>  # libvirt, on its host: <cpu mode='host-passthrough'/>",
+        "virsh shutdown <domain> && virsh start <domain>  # libvirt, on its host",
     ),
 }
 """How a guest is given the instructions of its host, in the words of its platform."""
@@ -39,7 +41,7 @@ def illegal_instruction(seen: Seen) -> Iterator[Finding]:
         evidence=tuple(_evidence(lib, seen) for lib in dead),
         impact=(
             f"An engine in this environment that imports {dead[0].name} dies at its start; "
-            f"{len(dead)} of {len(python.libraries)} libraries tried fail so, {alive} import."
+            f"{len(dead)} of {len(python.libraries)} libraries tried fail so, {alive} import"
         ),
         remedy=_remedy(dead, seen),
         owner=Owner.USER,
@@ -76,22 +78,22 @@ def _remedy(dead: list[Library], seen: Seen) -> Remedy:
     pins = tuple(pip + PINS[lib.name] for lib in dead if lib.name in PINS)
     text = (
         "Install builds that ask for less, or run the environment on a CPU that has the "
-        "instructions."
+        "instructions"
     )
     commands: tuple[str, ...] = pins
     if virt.guest:
         text = (
             "Give the guest the instructions of its host, where the host has them: then every "
-            "build runs. Else install builds that ask for less."
+            "build runs. Else install builds that ask for less"
         )
         commands = (*CPU_TYPE.get(virt.platform or "", ()), *pins)
     return Remedy(
         text=text,
         action=Action.RECONFIGURE_VM if virt.guest else Action.CHANGE_SETTING,
         commands=commands,
-        cost="a cold stop and start of the guest; a reinstall of these libraries otherwise"
+        cost="A cold stop and start of the guest; a reinstall of these libraries otherwise"
         if virt.guest
-        else "a reinstall of these libraries",
+        else "A reinstall of these libraries",
     )
 
 
