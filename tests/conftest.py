@@ -6,9 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from nodecheck.machine.host import CapturedHost
 from tests.trees import Tree, plant
+
+# an example may fork a child, and the machine may be busy
+settings.register_profile("busy", deadline=None)
+settings.load_profile("busy")
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ from nodecheck.machine.reader import Reader
 from nodecheck.machine.recording import RecordingHost
 from nodecheck.model import Gap, Reason, Struct
 from nodecheck.policy import Thresholds
+from nodecheck.ranges import absurd
 from nodecheck.report import HostInfo, Report
 
 FACTS: dict[str, type[Struct]] = {
@@ -162,12 +163,18 @@ class _Run:
     def _take(self, name: str, outcome: Outcome[_Answer]) -> None:
         if outcome.value is None:
             reason = Reason.TIMEOUT if outcome.hung else Reason.FAILED
-            detail = f"the {name} probe: {outcome.error}"
-            self.gaps.append(Gap(check=name, field="*", reason=reason, detail=detail))
-            self.probed[name] = FACTS[name]()
+            self._without(name, reason, f"the {name} probe: {outcome.error}")
             return
-        self.probed[name] = msgspec.json.decode(outcome.value.facts, type=FACTS[name])
+        facts = msgspec.json.decode(outcome.value.facts, type=FACTS[name])
         self.gaps.extend(outcome.value.gaps)
+        if wrong := absurd(facts):
+            self._without(name, Reason.FAILED, f"the {name} probe: {wrong[:200]}, which cannot be")
+            return
+        self.probed[name] = facts
+
+    def _without(self, name: str, reason: Reason, detail: str) -> None:
+        self.gaps.append(Gap(check=name, field="*", reason=reason, detail=detail))
+        self.probed[name] = FACTS[name]()
 
     def facts(self) -> Facts:
         """The facts of the probes that have run."""

@@ -19,6 +19,8 @@ GB = 10**9
 GIB = 1 << 30
 MIB = 1 << 20
 
+LARGEST_SIZE = 1e18
+
 _UNITS = {"": 1, "B": 1} | {
     f"{prefix}{kind}": base ** (power + 1)
     for power, prefix in enumerate("KMGT")
@@ -29,6 +31,21 @@ _UNITS = {"": 1, "B": 1} | {
 class PolicyError(ValueError):
     """A policy that cannot be used; the message is one line."""
 
+
+Subject = Literal[
+    "cpu",
+    "virt",
+    "limits",
+    "memory",
+    "numa",
+    "disk",
+    "pcie",
+    "gpu",
+    "kernel_log",
+    "python",
+    "dram",
+]
+"""The checks' names, which policies may require."""
 
 Bytes = Annotated[int, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=0)]
@@ -80,10 +97,10 @@ class Thresholds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Used share of a thin pool from which writes are about to fail. Source: nodecheck's own
     judgement."""
     throttled_critical_share: Share = 0.10
-    """Share of CFS periods throttled that shows a quota to bite. Source: 68 % cost 45x in
+    """Share of scheduler periods throttled that shows a quota to bite. Source: 68 % cost 45x in
     ollama#17916."""
     throttled_periods_min: Count = 10
-    """Fewest CFS periods on a live node that tell a quota that bites from the start of this
+    """Fewest scheduler periods on a live node that tell a quota that bites from the start of this
     program. Source: 1 s of CPU demand at the kernel's period of 0.1 s."""
     refaults_per_second_min: Amount = 1000
     """Pages read again (4 MB/s) from which memory is too small for what runs: one container at its
@@ -204,7 +221,7 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a node is held against. Without a `required` subject the verdict is unknown."""
 
     name: str = "default"
-    required: tuple[str, ...] = ("cpu", "memory", "disk")
+    required: tuple[Subject, ...] = ("cpu", "memory", "disk")
     thresholds: Thresholds = Thresholds()
     reference_workload: ReferenceWorkload = ReferenceWorkload()
     waivers: tuple[Waiver, ...] = ()
@@ -214,9 +231,13 @@ def parse_size(text: str) -> int:
     """Bytes of "10GiB", "500 MB" or "1024"; KB is 1000, KiB 1024. Raises PolicyError."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?i?B?)\s*", text)
     if not match or match[2] not in _UNITS:
-        raise PolicyError(f"{text!r} is no size; write it as 10GiB, 500MB or a number of bytes")
-    size: int = round(float(match[1]) * _UNITS[match[2]])
-    return size
+        raise PolicyError(
+            f"{text[:40]!r} is no size; write it as 10GiB, 500MB or a number of bytes"
+        )
+    size: float = float(match[1]) * _UNITS[match[2]]
+    if size > LARGEST_SIZE:
+        raise PolicyError(f"{text[:40]!r} is more than any node has")
+    return round(size)
 
 
 def parse_policy(toml: str, name: str) -> Policy:
@@ -238,8 +259,8 @@ def _load_toml(text: str) -> dict[str, object]:
         import tomli as tomllib
     try:
         content: dict[str, object] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise PolicyError(f"not TOML: {error}") from error
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits
+        raise PolicyError(f"not TOML: {str(error)[:200]}") from error
     return content
 
 

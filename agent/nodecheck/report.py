@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import msgspec
 
 from nodecheck.checks.seen import Facts
 from nodecheck.model import Finding, Gap, Measurement, Status, Strategy, Struct, Verdict, Workload
+from nodecheck.ranges import absurd
 
 SCHEMA_VERSION = 1
 
@@ -57,14 +59,19 @@ def from_json(text: bytes, name: str) -> Report:
     """The report in `text`; `name` is its file, for messages. Raises ReportError."""
     try:
         version = msgspec.json.decode(text, type=_Versioned).schema_version
-        if version != SCHEMA_VERSION:
-            raise ReportError(
-                f"{name}: report schema {version}, this nodecheck reads {SCHEMA_VERSION}; "
-                "make the report again"
-            )
-        return msgspec.json.decode(text, type=Report)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        if version == SCHEMA_VERSION:
+            report = msgspec.json.decode(text, type=Report)
+            datetime.datetime.fromisoformat(report.time)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise ReportError(f"{name}: not a nodecheck report: {error}") from error
+    if version != SCHEMA_VERSION:
+        raise ReportError(
+            f"{name}: report schema {version}, this nodecheck reads {SCHEMA_VERSION}; "
+            "make the report again"
+        )
+    if wrong := absurd(report):
+        raise ReportError(f"{name}: not a nodecheck report: {wrong[:200]}, which cannot be")
+    return report
 
 
 class _Versioned(msgspec.Struct):

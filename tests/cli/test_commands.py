@@ -247,3 +247,41 @@ def test_a_capture_holds_no_identity(tmp_path: Path) -> None:
     if len(name) > 2:
         assert not re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text)
     assert not re.search(r"\b(?!00:00:00)(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b", text)
+
+
+def test_a_policy_that_means_nothing_is_refused(tmp_path: Path, three_l40: Path) -> None:
+    policy = tmp_path / "p.toml"
+    policy.write_text('required = ["nonsense"]\n')
+    failed(run("--root", str(three_l40), "--policy", str(policy)), "required", "nonsense")
+    policy.write_text('[[waivers]]\nid = "disk.lo"\nreason = "scratch"\n')
+    failed(run("--root", str(three_l40), "--policy", str(policy)), "disk.lo")
+
+
+def test_an_empty_policy_variable_names_no_policy(three_l40: Path) -> None:
+    assert run("--root", str(three_l40), NODECHECK_POLICY="").returncode == 0
+
+
+def test_what_is_waived_is_told(tmp_path: Path, three_l40: Path) -> None:
+    policy = tmp_path / "p.toml"
+    ids = ("cpu.hypervisor_masked", "mem.bandwidth_low", "disk.low")
+    policy.write_text("".join(f'[[waivers]]\nid = "{i}"\nreason = "known"\n' for i in ids))
+    done = run("--root", str(three_l40), "--policy", str(policy))
+    assert "The policy lives with 3 findings." in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize(("closed", "status"), [("2>&-", 0), (">&-", 1), ("0<&-", 0)])
+def test_a_closed_standard_stream_is_survived(three_l40: Path, closed: str, status: int) -> None:
+    shell = f"{' '.join(NODECHECK)} --root {three_l40} {closed}"
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    assert done.returncode == status
+    assert "Traceback" not in done.stderr
+    if status == 0:
+        assert "cpu.hypervisor_masked" in done.stdout
+
+
+def test_names_from_a_node_do_not_steer_the_terminal(three_l40: Path) -> None:
+    hostname = three_l40 / "proc" / "sys" / "kernel" / "hostname"
+    hostname.parent.mkdir(parents=True)
+    hostname.write_bytes(b"web\x1b]52;c;cm0=\x07\x1b[2J\n")
+    assert "\x1b" not in run("--root", str(three_l40)).stdout
+    assert "\x1b]52" not in on_terminal(100, "--root", str(three_l40))

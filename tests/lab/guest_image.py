@@ -157,16 +157,8 @@ def _add_nodecheck(root: Path, work: Path) -> None:
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     _tell(*pip, "wheel", "--no-deps", "--wheel-dir", str(work), str(REPOSITORY))
     wheel = next(work.glob("nodecheck-*.whl"))
-    site = root / "opt/nodecheck"
-    _tell(
-        *pip,
-        "install",
-        "--no-compile",
-        "--root-user-action=ignore",
-        "--target",
-        str(site),
-        str(wheel),
-    )
+    install = [*pip, "install", "--no-compile", "--root-user-action=ignore"]
+    _tell(*install, "--target", str(root / "opt/nodecheck"), str(wheel))
 
 
 def _add_python(root: Path) -> None:

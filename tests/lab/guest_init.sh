@@ -1,6 +1,6 @@
 #!/bin/busybox sh
 # Pid 1 of a guest: runs nodecheck as an ordinary user and sends what it said over the second
-# serial port: a packed directory in base64, then a line "end". capture=yes comes from the kernel's
+# serial port: a packed directory in base64, then a line "end.". capture=yes comes from the kernel's
 # command line and adds a captured tree.
 export PATH=/usr/bin:/bin PYTHONPATH=/opt/nodecheck
 /bin/busybox --install -s /bin
@@ -25,5 +25,5 @@ JOB
 su user -c 'sh /tmp/job'
 
 tar -c -z -C /tmp/out . | base64 > /dev/ttyS1
-echo end > /dev/ttyS1
+echo end. > /dev/ttyS1
 poweroff -f

@@ -17,8 +17,8 @@ BOOT_SECONDS = 90.0
 ATTEMPTS = 2
 """An emulated guest stops for good once in a while: a hang, and nothing else, has one retry."""
 
-END = b"end"
-"""The last line that a guest writes to its second serial port."""
+END = b"end."
+"""The last line that a guest writes to its second serial port; no beginning of one in base64."""
 
 COUNTED = ("-icount", "shift=1,sleep=off")
 """Two nanoseconds of a guest's time are one instruction that it ran: a busy machine costs it none,

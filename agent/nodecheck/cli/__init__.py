@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import Any
 
@@ -87,8 +88,10 @@ def group(ctx: click.Context, /, **options: Any) -> None:
 
 def main() -> None:
     """The program. A failure of ours is one line on standard error and exit status 1."""
-    if sys.stdout is None or sys.stderr is None:  # closed by the caller
-        sys.exit(1)
+    if sys.stderr is None:  # closed by the caller
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - pathlib is slow, it stays open
+    if sys.stdout is None:
+        sys.exit("Error: standard output is closed")
     try:
         group.main(prog_name="nodecheck")
     except BrokenPipeError:

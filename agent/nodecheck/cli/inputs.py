@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from nodecheck.diagnose import rules
 from nodecheck.machine.host import Host, open_host
 from nodecheck.machine.tree import UnreadableError
 from nodecheck.model import Workload
@@ -23,21 +24,33 @@ SMALLEST_MODEL_BYTES = 1 << 20
 def read_policy(path: str | None) -> Policy:
     """--policy, $NODECHECK_POLICY, /etc/nodecheck/policy.toml, else what is shipped."""
     named = path or os.environ.get("NODECHECK_POLICY")
-    if named is None and not SYSTEM_POLICY.exists():
+    if not named and not os.path.exists(SYSTEM_POLICY):
         return Policy()
     file = Path(named) if named else SYSTEM_POLICY
     try:
-        return parse_policy(_read(file).decode(), str(file))
+        policy = parse_policy(_read(file).decode(), str(file))
     except UnicodeDecodeError as error:
         raise click.ClickException(f"{file}: not UTF-8 text: {error.reason}") from error
     except PolicyError as error:
         raise click.ClickException(str(error)) from error
+    _check_waivers(policy, file)
+    return policy
+
+
+def _check_waivers(policy: Policy, file: Path) -> None:
+    """A waiver of a finding that does not exist waives nothing, and nobody would notice."""
+    known = {rule.id for rule in rules()} if policy.waivers else set()
+    for waiver in policy.waivers:
+        if waiver.id not in known:
+            raise click.ClickException(f"{file}: waivers: there is no finding {waiver.id!r}")
 
 
 def read_report(path: str) -> Report:
     """A saved report; `-` is standard input."""
     try:
         if path == "-":
+            if sys.stdin is None:
+                raise click.ClickException("standard input is closed")
             return from_json(sys.stdin.buffer.read(INPUT_LIMIT_BYTES), "standard input")
         return from_json(_read(Path(path)), path)
     except ReportError as error:

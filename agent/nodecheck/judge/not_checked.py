@@ -27,6 +27,9 @@ NOTABLE = {
 }
 """Gaps that an operator should know of: (check, field) -> what is missing."""
 
+HELPED = (("memory", "dimms"), ("gpu", "gpus"))
+"""Gaps of a bare-metal node whose detail names what would fill them."""
+
 REASONS = {
     Reason.ABSENT: "not there",
     Reason.UNSUPPORTED: "not supported",
@@ -93,13 +96,21 @@ def _is_notable(gap: Gap, report: Report) -> bool:
 def _quiet(report: Report) -> list[str]:
     """What was denied, with what would help; then the rest, by reason."""
     gaps = [gap for gap in report.gaps if _is_notable(gap, report)]
-    denied = [f"{_name(g)}: {g.detail}" for g in gaps if g.reason is Reason.DENIED]
+    told = [gap for gap in gaps if _has_a_remedy(gap, report)]
+    denied = [f"{_name(gap)}: {gap.detail}" for gap in told]
     by_reason: dict[str, list[str]] = {}
     for gap in gaps:
-        if gap.reason is not Reason.DENIED:
+        if gap not in told:
             names = by_reason.setdefault(_reason(gap, report), [])
             names += [_name(gap)] if _name(gap) not in names else []
     return denied + [f"{reason}: {', '.join(names)}" for reason, names in by_reason.items()]
+
+
+def _has_a_remedy(gap: Gap, report: Report) -> bool:
+    """Whether the gap's detail says what would help here."""
+    bare_metal = report.host.source == "live" and report.facts.virt.guest is False
+    helped = bare_metal and (gap.check, gap.field) in HELPED
+    return helped or gap.reason is Reason.DENIED
 
 
 def _name(gap: Gap) -> str:

@@ -56,6 +56,8 @@ def _steal(report: Report) -> str | None:
 
 def _memory(report: Report) -> str | None:
     available = report.facts.memory.available_bytes
+    if any(strategy.limit == "RAM size" for strategy in report.strategies):
+        return None
     return f"RAM: {gib(available)} available" if available is not None else None
 
 
@@ -77,6 +79,8 @@ def _disk(report: Report) -> str | None:
 
 def _pcie(report: Report) -> str | None:
     """Width and generation as the links run now; of links that idle lower only the width."""
+    if any(f.id == "pcie.virtual_port" for f in report.findings):
+        return None
     idle = any(f.id in ("pcie.idle_downshift", "pcie.unknown_link") for f in report.findings)
     links = Counter(filter(None, (_link(path, idle) for path in report.facts.pcie.paths)))
     if not links or sum(links.values()) < len(report.facts.pcie.paths):

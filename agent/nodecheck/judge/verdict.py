@@ -40,9 +40,11 @@ def unjudged(report: Report, policy: Policy) -> tuple[str, ...]:
 
 
 def _required(report: Report, policy: Policy) -> tuple[str, ...]:
-    granted = any(gpu.granted for gpu in report.facts.gpus)
+    """On a live node with a card that is ours, or a driver that hangs, the GPU is required too."""
+    hangs = report.facts.gpu.state == "unresponsive"
+    ours = hangs or any(gpu.granted for gpu in report.facts.gpus)
     live = report.host.source == "live"
-    return (*policy.required, "gpu") if live and granted else policy.required
+    return (*policy.required, "gpu") if live and ours else policy.required
 
 
 def _judged(report: Report, subject: str) -> bool:
@@ -56,7 +58,8 @@ def _judged(report: Report, subject: str) -> bool:
     if subject == "disk":
         return any(f.available_bytes is not None for f in facts.disk.filesystems if f.persistent)
     if subject == "gpu":
-        return facts.gpu.state is not None or any(g.memory_bytes for g in facts.gpus)
+        told = facts.gpu.state is not None or any(g.memory_bytes for g in facts.gpus)
+        return told and facts.gpu.state != "unresponsive"
     return True
 
 
@@ -90,7 +93,11 @@ def _healthy(report: Report) -> str:
     held = report.host.holds
     if report.host.source == "captured" and not {"cpu", "memory", "disk"} <= set(held):
         return f"Nothing wrong in what this capture holds: {', '.join(held) or 'very little'}."
-    return " ".join(["Nothing was found that holds this node back.", *_ability(report)])
+    waived = sum(finding.waived is not None for finding in report.findings)
+    lived_with = [f"The policy lives with {count(waived, 'finding')}."] if waived else []
+    found = "Nothing else" if waived else "Nothing"
+    said = f"{found} was found that holds this node back."
+    return " ".join([said, *lived_with, *_ability(report)])
 
 
 def _ability(report: Report) -> list[str]:

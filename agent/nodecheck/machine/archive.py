@@ -73,7 +73,7 @@ class ArchiveTree:
     def link(self, path: str) -> str | None:
         return self._links.get(path)
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, *, tail: bool = False) -> bytes:  # noqa: ARG002 - all are short
         try:
             return self._files[path]
         except KeyError:

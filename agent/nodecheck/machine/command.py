@@ -14,6 +14,9 @@ from nodecheck.machine.tree import UnreadableError
 from nodecheck.model import Reason, Struct
 
 OUTPUT_LIMIT_BYTES = 8 << 20
+FLOOD = 8
+"""So many times the limit are read before a program is stopped."""
+
 REAP_SECONDS = 0.2
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -42,8 +45,8 @@ class HungError(UnreadableError):
 def run(argv: tuple[str, ...], deadline_seconds: float) -> Output:
     """Run a program found on the user's and the system's PATH, with C locale and no input.
 
-    Raises UnreadableError: absent (no such program), denied, timeout (as HungError), failed (it
-    printed too much).
+    Of much output the last OUTPUT_LIMIT_BYTES are kept. Raises UnreadableError: absent (no such
+    program), denied, timeout (as HungError), failed (it never stops printing).
     """
     child.reap_abandoned()
     search = _search_path()
@@ -85,6 +88,7 @@ class _Call:
         self._end = time.monotonic() + deadline_seconds
         self._stdout = process.stdout
         self._printed = bytearray()
+        self._size = 0
 
     def output(self) -> Output:
         """What it prints until it ends. Raises UnreadableError."""
@@ -96,7 +100,7 @@ class _Call:
             self._stdout.close()
             if not done:
                 self._kill()
-        return Output(status, self._printed.decode(errors="replace"))
+        return Output(status, self._printed[-OUTPUT_LIMIT_BYTES:].decode(errors="replace"))
 
     def _status(self) -> int:
         self._read_to_the_end()
@@ -127,10 +131,11 @@ class _Call:
     def _read_block(self) -> bool:
         block = os.read(self._stdout.fileno(), 1 << 16)
         self._printed += block
-        if len(self._printed) > OUTPUT_LIMIT_BYTES:
-            raise UnreadableError(
-                Reason.FAILED, f"{self._name}: printed over {OUTPUT_LIMIT_BYTES} bytes"
-            )
+        self._size += len(block)
+        if len(self._printed) > 2 * OUTPUT_LIMIT_BYTES:
+            del self._printed[:-OUTPUT_LIMIT_BYTES]
+        if self._size > FLOOD * OUTPUT_LIMIT_BYTES:
+            raise UnreadableError(Reason.FAILED, f"{self._name}: printed {self._size} bytes")
         return bool(block)
 
     def _hung(self) -> HungError:

@@ -242,7 +242,8 @@ class CapturedHost(Host):
         stem = "/cmd/" + "_".join(argv).replace("/", "_")
         for kind in (".txt", ".csv"):
             if self.exists(stem + kind):
-                return Output(self._status(stem), self.read(stem + kind))
+                printed = self._tree.read(self.real_path(stem + kind), tail=True)
+                return Output(self._status(stem), printed.decode(errors="replace"))
         raise UnreadableError(Reason.ABSENT, f"{' '.join(argv)}: not in this capture")
 
     def _status(self, stem: str) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -74,9 +73,9 @@ def worth_trying(host: Host, *, nvidia_on_pci: bool) -> bool:
     if nvidia_on_pci:
         return True
     directories = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *_LIBRARY_DIRECTORIES]
-    if any((Path(directory) / LIBRARY).exists() for directory in directories if directory):
+    if any(os.path.exists(f"{directory}/{LIBRARY}") for directory in directories if directory):
         return True
-    return Path(CONTROL_DEVICE).exists() or host.exists("/proc/driver/nvidia/version")
+    return os.path.exists(CONTROL_DEVICE) or host.exists("/proc/driver/nvidia/version")
 
 
 def query(devices_expected: int) -> Answer:

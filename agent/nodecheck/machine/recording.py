@@ -16,27 +16,44 @@ from nodecheck.model import Reason
 
 NAMES_LIMIT = 4096
 
+HOST_NAME_FILE = "/proc/sys/kernel/hostname"
 SAMPLED = ("/proc/stat", "/proc/vmstat")
 """Counters of which a difference is judged."""
 
-_IDENTITIES = (
-    (
-        re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"),
-        "00000000-0000-0000-0000-000000000000",
-    ),
-    (re.compile(r"\b(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}\b"), "00:00:00:00:00:00"),
-    (re.compile(r"(?i)(serial(?:\s*number|_number)?\s*[:>=]\s*)[^\s<][^<\n]*"), r"\1removed"),
-    (re.compile(r"(?i)(<pdi>|board_id>|GPU PDI\s*:\s*|Board ID\s*:\s*)[^<\n]+"), r"\1removed"),
-    (re.compile(r"(?m)^(Asset Tag:).*$"), r"\1 removed"),
+_IDENTITIES = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (
+            r"\b[0-9a-fA-F]{8}(?:[-_][0-9a-fA-F]{4}){3}[-_][0-9a-fA-F]{12}\b",
+            "00000000-0000-0000-0000-000000000000",
+        ),
+        (r"\b(?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}\b", "00:00:00:00:00:00"),
+        (r"\b(?:[0-9a-fA-F]{4}\.){2}[0-9a-fA-F]{4}\b", "0000.0000.0000"),
+        (r"\b(?:[0-9a-fA-F]{4}:){3}[0-9a-fA-F]{4}\b", "0000:0000:0000:0000"),
+        (r"\b(?:[0-9a-fA-F]{64}|[0-9a-fA-F]{32})\b", "0" * 32),
+        (r"(?i)\b(PARTUUID=|UUID=|wwn-0x|eui\.|nvme-eui\.|nqn\.)[\w.:-]+", r"\1removed"),
+        (r"(?i)((?:serial(?:[ _]?number)?|s/n|sn)\s*[:>=]\s*)[^\s<][^<\n]*", r"\1removed"),
+        (r"(?i)((?:service|asset) tag\s*[:>=]\s*)[^\s<][^<\n]*", r"\1removed"),
+        (r"(?i)(<pdi>|board_id>|GPU PDI\s*:\s*|Board ID\s*:\s*)[^<\n]+", r"\1removed"),
+        (r"\b(addr|mountaddr|clientaddr|username|user|domain)=[^,\s]+", r"\1=removed"),
+        (
+            r"(?<=\s)(?://[^/\s]+|[\w.-]+|\[[0-9a-fA-F:]+\])(:?/)(?=[^\s]*\s+(?:rw|ro)\b)",
+            r"server\1",
+        ),
+    )
 )
+"""UUIDs, MAC and InfiniBand addresses, machine and container ids, serials, accounts, servers."""
 
 
 def anonymous(text: str, host_name: str) -> str:
-    """The text without UUIDs, MAC addresses, serial numbers and the host's name."""
+    """The text without what names the machine, its parts, its servers or its users."""
     for pattern, replacement in _IDENTITIES:
         text = pattern.sub(replacement, text)
-    if len(host_name) > 2:
-        text = re.sub(rf"(?<![\w.-]){re.escape(host_name)}(?![\w-])", "host", text)
+    short, _, domain = host_name.partition(".")
+    for name, instead in ((host_name, "host"), (domain, "domain"), (short, "host")):
+        # in /dev/mapper every hyphen of a name stands twice
+        for form in {name, name.replace("-", "--")} if len(name) > 2 else ():
+            text = re.sub(rf"(?<![A-Za-z0-9.]){re.escape(form)}(?![A-Za-z0-9])", instead, text)
     return text
 
 
@@ -53,6 +70,9 @@ class RecordingHost(LiveHost):
     def read(self, path: str) -> str:
         """As LiveHost.read. Counters that are read again are kept as `.2`, a second sample."""
         text = super().read(path)
+        if path == HOST_NAME_FILE and self._clean is not str:
+            _keep(self._place(path), "host\n")
+            return text
         place = self._place(path)
         if path in SAMPLED and place.exists():
             place = place.with_name(place.name + ".2")

@@ -36,9 +36,11 @@ def _start_time(pid: int) -> str | None:
 
 def stuck_pid(probe: str) -> int | None:
     """The process that still hangs on `probe`, if an earlier run left one."""
-    if not _directory().is_dir():
-        return None
-    marker = _marker(probe)
+    return _living(_marker(probe)) if os.path.isdir(_directory()) else None
+
+
+def _living(marker: Path) -> int | None:
+    """The process of a marker; a marker whose process is gone is removed."""
     try:
         words = marker.read_text(errors="replace").split()
         pid, started = int(words[0]), words[1]
@@ -59,6 +61,8 @@ def remember(probe: str, pid: int) -> None:
     marker = _marker(probe)
     try:
         marker.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for earlier in marker.parent.iterdir():  # of mounts that are no longer asked
+            _living(earlier)
         part = marker.with_name(f"{marker.name}.{os.getpid()}")
         part.write_text(f"{pid} {started} {probe}\n", errors="replace")
         part.replace(marker)

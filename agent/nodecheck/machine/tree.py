@@ -51,8 +51,11 @@ class Tree(Protocol):
     def link(self, path: str) -> str | None:
         """Where a symbolic link points, None for anything else."""
 
-    def read(self, path: str) -> bytes:
-        """The content of a regular file, at most FILE_LIMIT_BYTES. Raises UnreadableError."""
+    def read(self, path: str, *, tail: bool = False) -> bytes:
+        """The content of a regular file. Raises UnreadableError.
+
+        One longer than FILE_LIMIT_BYTES is refused, or with `tail` only its end is taken.
+        """
 
     def names(self, path: str) -> tuple[str, ...]:
         """The sorted names in a directory. Raises UnreadableError."""
@@ -76,7 +79,7 @@ class DirectoryTree:
         except (OSError, ValueError):  # ValueError: a NUL in the path
             return None
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, *, tail: bool = False) -> bytes:
         place = self._root + path
         try:
             # looked at before it is opened: opening a device or a FIFO has effects
@@ -88,7 +91,7 @@ class DirectoryTree:
         except ValueError as error:
             raise UnreadableError(Reason.ABSENT, f"{path!r}: {error}") from error
         try:
-            return _read_all(fd, path)
+            return _read_all(fd, path, tail=tail)
         except OSError as error:
             raise UnreadableError.from_os(error, path) from error
         finally:
@@ -116,7 +119,9 @@ def _has_kind(place: str, is_kind: Callable[[int], bool]) -> bool:
         return False
 
 
-def _read_all(fd: int, path: str) -> bytes:
+def _read_all(fd: int, path: str, *, tail: bool) -> bytes:
+    if tail:
+        os.lseek(fd, max(0, os.fstat(fd).st_size - FILE_LIMIT_BYTES), os.SEEK_SET)
     parts: list[bytes] = []
     size = 0
     while block := os.read(fd, 1 << 16):
@@ -142,8 +147,8 @@ class LayeredTree:
     def link(self, path: str) -> str | None:
         return self._holder(path).link(path)
 
-    def read(self, path: str) -> bytes:
-        return self._holder(path).read(path)
+    def read(self, path: str, *, tail: bool = False) -> bytes:
+        return self._holder(path).read(path, tail=tail)
 
     def names(self, path: str) -> tuple[str, ...]:
         holders = [layer for layer in self._layers if layer.is_dir(path)] or [self._layers[0]]

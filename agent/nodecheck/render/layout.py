@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from itertools import zip_longest
 
@@ -24,6 +25,24 @@ class Column(Struct, frozen=True):
     width: int
 
 
+_WORD_LIMIT = 200
+_CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]")
+
+
+def printable(text: str) -> str:
+    """Text that may stand on a terminal: no control or bidi characters, no endless word.
+
+    Names come from files, drivers and servers, which may hold anything.
+    """
+    text = _CONTROL.sub("?", text)
+    if len(text) <= _WORD_LIMIT:
+        return text
+    words = (
+        word if len(word) <= _WORD_LIMIT else word[:_WORD_LIMIT] + "..." for word in text.split(" ")
+    )
+    return " ".join(words)
+
+
 def plain(lines: list[Line]) -> str:
     """The lines without styles."""
     return "".join("".join(span.text for span in line).rstrip() + "\n" for line in lines)
@@ -31,7 +50,7 @@ def plain(lines: list[Line]) -> str:
 
 def hanging(label: Span, text: Span, indent: int, width: int) -> list[Line]:
     """A label, and beside it the text wrapped with every line at `indent`."""
-    wrapped = wrap(text.text, width - indent) or [""]
+    wrapped = wrap(printable(text.text), width - indent) or [""]
     first = (Span(label.text.ljust(indent), label.style), Span(wrapped[0], text.style))
     return [first, *((Span(" " * indent), Span(line, text.style)) for line in wrapped[1:])]
 
@@ -43,13 +62,13 @@ def wrap(text: str, width: int) -> list[str]:
 
 def command(text: str, indent: int) -> Line:
     """A command to copy: never wrapped."""
-    return (Span(" " * indent), Span(text, "bold"))
+    return (Span(" " * indent), Span(printable(text), "bold"))
 
 
 def joined(label: str, items: tuple[str, ...], indent: int, width: int) -> list[Line]:
     """Items three blanks apart, none broken where it fits on a line of its own."""
     lines: list[str] = []
-    for item in items:
+    for item in map(printable, items):
         if lines and len(lines[-1]) + 3 + len(item) <= width - indent:
             lines[-1] += "   " + item
         else:
@@ -64,7 +83,10 @@ def table(
     """Rows of cells, each wrapped in its column; `styles` maps a cell's text to its style."""
     lines: list[Line] = [tuple(Span(" " + c.heading.ljust(c.width + 1), "dim") for c in columns)]
     for row in rows:
-        cells = [textwrap.wrap(text, c.width) or [""] for text, c in zip(row, columns, strict=True)]
+        cells = [
+            textwrap.wrap(printable(text), c.width) or [""]
+            for text, c in zip(row, columns, strict=True)
+        ]
         looks = [styles.get(text, "") for text in row]
         for texts in zip_longest(*cells, fillvalue=""):
             line = zip(texts, columns, looks, strict=True)

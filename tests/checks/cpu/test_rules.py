@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from nodecheck.checks.cpu.facts import CpuFacts
+from nodecheck.checks.cpu.facts import CoreType, CpuFacts
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.limits.facts import LimitsFacts
 from nodecheck.checks.seen import Facts, Seen
@@ -77,7 +77,11 @@ def test_an_engine_wants_a_core_a_gpu_and_two(
 
 
 def test_one_finding_for_few_cores_with_both_reasons() -> None:
-    found = of(CpuFacts(physical_cores=1, logical_cpus=2), limits=usable(2), gpus=(Gpu(index=0),))
+    found = of(
+        CpuFacts(physical_cores=1, logical_cpus=2),
+        limits=usable(2),
+        gpus=(Gpu(index=0, granted=True),),
+    )
     assert len(found["cpu.few_cores"].evidence) == 2
 
 
@@ -196,3 +200,30 @@ def test_flags_that_only_the_kernel_lists() -> None:
 def test_flags_that_only_cpuid_shows_are_no_contradiction() -> None:
     cpu = CpuFacts(arch="x86_64", flags=("lm",), cpuid_flags=("lm", "avx", "avx2"))
     assert "cpu.flags_disagree" not in of(cpu)
+
+
+@pytest.mark.parametrize(
+    ("implementer", "names", "told"),
+    [
+        ("0x41", ("0xd46", "0xd4e"), "Cortex-A510 on 0, Cortex-X3 on 1"),
+        ("0x41", ("0xd46", "0xfff"), "Cortex-A510 on 0, part 0xfff on 1"),
+        ("0x51", ("0xd46", "0x001"), "part 0xd46 on 0, part 0x001 on 1"),
+        (None, ("cpu_core", "cpu_atom"), "performance cores on 0, efficiency cores on 1"),
+        (None, ("L2 1280K", "L2 2048K"), "1280K of L2 cache on 0, 2048K of L2 cache on 1"),
+    ],
+)
+def test_kinds_of_cores_have_readable_names(
+    implementer: str | None, names: tuple[str, str], told: str
+) -> None:
+    kinds = tuple(CoreType(name=name, cpus=(cpu,)) for cpu, name in enumerate(names))
+    finding = of(CpuFacts(implementer=implementer, core_types=kinds))["cpu.hybrid"]
+    assert finding.summary == f"2 kinds of cores: {told}"
+    assert names[0] in finding.evidence[0].value
+
+
+@pytest.mark.parametrize(
+    ("online", "words"), [((0,), "2 of 3 CPUs take"), ((0, 1), "1 of 3 CPUs takes")]
+)
+def test_offline_cpus_are_counted_in_grammar(online: tuple[int, ...], words: str) -> None:
+    finding = of(CpuFacts(present=(0, 1, 2), online=online))["cpu.offline_cpus"]
+    assert finding.impact.startswith(words)

@@ -249,7 +249,7 @@ def test_btrfs_by_the_program(name: str, node: Node) -> None:
 def test_btrfs_without_an_input_is_a_gap_with_the_command(node: Node) -> None:
     _, gaps = disk(node, tree([BTRFS], {"/": sizes(10, 5)}))
     assert [gap.field for gap in gaps] == ["btrfs"]
-    assert gaps[0].detail.endswith("run as root: btrfs filesystem usage /")
+    assert gaps[0].detail.endswith("run: sudo btrfs filesystem usage /")
 
 
 @pytest.mark.parametrize(

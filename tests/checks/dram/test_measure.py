@@ -150,7 +150,8 @@ def test_a_kernel_that_hangs_or_is_killed_takes_nobody_along(
     monkeypatch: pytest.MonkeyPatch, fault: object, word: str
 ) -> None:
     monkeypatch.setattr(measure._Kernel, "__call__", fault)
-    monkeypatch.setattr(measure, "LIMIT_SECONDS", 0.3)
+    monkeypatch.setattr(measure, "LIMIT_SECONDS", 0.8)
+    monkeypatch.setattr(measure, "LEAST_SECONDS", 0.1)
     reader = Reader(LiveHost(), "dram")
     found = probe(reader, facts(), "always")
     assert found.measurements == ()

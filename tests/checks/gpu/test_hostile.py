@@ -10,11 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nodecheck.checks.gpu.facts import Gpu
+from nodecheck.checks.gpu.facts import Gpu, GpuFacts
+from nodecheck.checks.gpu.gaps import note_gaps
 from nodecheck.checks.gpu.nvidia_smi import FORMS
 from nodecheck.checks.gpu.nvidia_smi_fields import gpu_of
 from nodecheck.checks.gpu.nvidia_smi_xml import XmlError
 from nodecheck.machine.host import CapturedHost
+from nodecheck.machine.reader import Reader
+from nodecheck.model import Reason
 from tests.checks.gpu.inputs import L40, card, csv, device, table, text, xml
 from tests.checks.gpu.judging import judge, node_of, probed
 from tests.trees import Tree, plant
@@ -135,3 +138,17 @@ def test_links_that_lead_nowhere_are_survived(node: Node) -> None:
     }
     answer, _ = probed(node(tree))
     assert [gpu.pci_address for gpu in answer.gpus] == ["0000:01:00.0"]
+
+
+@pytest.mark.parametrize(
+    ("vendors", "words"), [(("amd",), "1 AMD card"), (("amd", "1da3"), "2 AMD and other cards")]
+)
+def test_what_is_not_read_of_other_makers_cards_is_said(
+    vendors: tuple[str, ...], words: str, tmp_path: Path
+) -> None:
+    reader = Reader(plant({"proc/version": ""}, tmp_path / "node"), "gpu")
+    cards = tuple(Gpu(vendor=vendor, seen_by=("pci",)) for vendor in vendors)
+    note_gaps(reader, GpuFacts(), cards, {})
+    (gap,) = reader.gaps
+    assert gap.reason is Reason.UNSUPPORTED
+    assert gap.detail.startswith(f"clocks, power, temperature and ECC errors of {words} (")

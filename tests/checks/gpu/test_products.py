@@ -91,3 +91,25 @@ def test_what_is_not_known_has_no_rate() -> None:
     gpu = finished(Gpu(name="NVIDIA Unheard Of", maximum_memory_clock_mhz=9001))
     assert gpu.vram_bytes_per_second is None
     assert gpu.vram_rate_source is None
+
+
+@pytest.mark.parametrize(
+    ("vendor", "ids", "name"),
+    [
+        ("nvidia", "10de:26b5", "NVIDIA L40"),
+        ("nvidia", "10de:1b38", "NVIDIA Tesla P40"),
+        ("nvidia", "10de:20b0", "NVIDIA device 20b0"),  # two products
+        ("nvidia", "10de:ffff", "NVIDIA device ffff"),
+        ("amd", "1002:74a1", "AMD device 74a1"),
+        ("1da3", "1da3:1060", "1da3 device 1060"),
+        ("nvidia", None, None),
+    ],
+)
+def test_a_card_without_a_driver_is_named_by_its_id(
+    vendor: str, ids: str | None, name: str | None
+) -> None:
+    assert finished(Gpu(vendor=vendor, pci_device_id=ids)).name == name
+
+
+def test_the_drivers_name_counts() -> None:
+    assert finished(Gpu(name="NVIDIA L40-8Q", pci_device_id="10de:26b5")).name == "NVIDIA L40-8Q"

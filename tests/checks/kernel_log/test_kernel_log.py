@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodecheck.checks.kernel_log.facts import DimmErrors, KernelLogFacts
-from nodecheck.checks.kernel_log.probe import HOW_TO_ALLOW, JOURNAL, probe
+from nodecheck.checks.kernel_log.probe import AS_ROOT, JOURNAL, probe
 from nodecheck.machine.host import CapturedHost, LiveHost
 from nodecheck.machine.reader import Reader
 from nodecheck.model import Reason
@@ -160,7 +160,7 @@ DENIED = "dmesg: read kernel buffer failed: Operation not permitted\n"
 def test_a_denial_is_a_gap_with_the_command_that_ends_it(rc: Tree, node: Node) -> None:
     facts, found = gaps(node, {"cmd/dmesg.txt": DENIED, **rc})
     assert facts == KernelLogFacts()
-    assert found == [("source", Reason.DENIED, f"{DENIED.strip()}; {HOW_TO_ALLOW}")]
+    assert found == [("source", Reason.DENIED, f"{DENIED.strip()}; {AS_ROOT}")]
 
 
 def test_the_journal_serves_where_dmesg_is_denied(node: Node) -> None:

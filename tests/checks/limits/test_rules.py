@@ -132,8 +132,8 @@ def test_a_limit_without_a_total_is_not_judged() -> None:
 def test_the_limit_says_what_is_left_and_where_it_slows_down() -> None:
     seen = limited(16 * GIB, memory_high_bytes=12 * GIB, memory_headroom_bytes=3 * GIB)
     values = [each.value for each in judge(seen)["mem.cgroup_limit"].evidence]
-    assert values[0] == "16 GiB"
-    assert values[1].startswith("12 GiB")
+    assert values[0] == "17179869184 bytes"
+    assert values[1].startswith("memory.high 12 GiB")
     assert values[2] == "3 GiB left"
 
 
@@ -149,7 +149,7 @@ def test_mempolicy_on_one_node_matters_to_nobody() -> None:
         ("/kubepods.slice/pod1", None, None, "kubectl"),
         ("/system.slice/docker-0123.scope", None, None, "docker update"),
         ("/machine.slice/libpod-0123.scope", None, None, "podman update"),
-        ("/user.slice/user-0.slice", None, None, "systemctl set-property"),
+        ("/user.slice/user-0.slice", None, None, "sudo systemctl set-property"),
         ("/slurm/uid_0/job_7", None, None, "sbatch"),
         ("/", "docker", None, "docker update"),
         ("/lxc/101", "lxc", "proxmox", "pct set"),

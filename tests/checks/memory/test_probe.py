@@ -13,7 +13,7 @@ from nodecheck.checks.memory.facts import MemoryController, MemoryFacts
 from nodecheck.checks.memory.probe import counters, probe
 from nodecheck.machine.host import CapturedHost
 from nodecheck.machine.reader import Reader
-from nodecheck.model import Reason
+from nodecheck.model import Gap, Reason
 from tests.checks.live_tree import live_tree, while_sleeping
 from tests.checks.memory.examples import GIB, HEALTHY, meminfo, vmstat
 from tests.trees import Tree
@@ -190,3 +190,34 @@ def test_why_the_slots_are_not_known(node: Node, output: str, reason: Reason) ->
 @given(st.text())
 def test_counters_take_any_text(text: str) -> None:
     assert all(value >= 0 for value in counters(text).values())
+
+
+def test_without_edac_the_gap_says_so(node: Node) -> None:
+    trees: tuple[Tree, ...] = (
+        {"proc/version": ""},
+        {"sys/devices/system/edac/mc/power/control": "auto"},
+    )
+    for tree in trees:
+        reader = Reader(node(tree), "memory")
+        probe(reader)
+        (gap,) = [gap for gap in reader.gaps if gap.field == "controllers"]
+        assert gap.reason is Reason.ABSENT
+        assert gap.detail.startswith("the kernel shows no memory controller (EDAC)")
+
+
+def test_a_missing_dmidecode_is_told_with_its_package(tmp_path: Path) -> None:
+    reader = Reader(live_tree({"proc/version": ""}, tmp_path), "memory")
+    probe(reader)
+    assert "install the package dmidecode" in dimm_gap(reader).detail
+
+
+def test_a_refused_dmidecode_is_told_with_sudo(node: Node) -> None:
+    reader = Reader(node({"cmd/dmidecode_-t_17.txt": "/dev/mem: Permission denied"}), "memory")
+    probe(reader)
+    assert dimm_gap(reader).reason is Reason.DENIED
+    assert dimm_gap(reader).detail.endswith("run: sudo dmidecode -t 17")
+
+
+def dimm_gap(reader: Reader) -> Gap:
+    (gap,) = [gap for gap in reader.gaps if gap.field == "dimms"]
+    return gap

@@ -133,10 +133,10 @@ def pressed(**members: float | None) -> Seen:
         (pressed(high=3), Severity.WARNING),
         (pressed(high=0), None),
         (
-            pressed(file_refaults_now=900, major_faults_now=9, sample_seconds=10.0),
+            pressed(file_refaults_now=90_000, major_faults_now=9, sample_seconds=10.0),
             Severity.WARNING,
         ),
-        (pressed(file_refaults_now=900, major_faults_now=0, sample_seconds=10.0), None),
+        (pressed(file_refaults_now=90_000, major_faults_now=0, sample_seconds=10.0), None),
         (pressed(file_refaults_now=9, major_faults_now=9, sample_seconds=10.0), None),
         (pressed(file_refaults_now=None, major_faults_now=9, sample_seconds=10.0), None),
     ],
@@ -192,7 +192,7 @@ def test_reserved_huge_pages_are_in_use(node: Node) -> None:
 def test_the_remedy_keeps_the_pages_that_are_used(node: Node) -> None:
     pages = {"HugePages_Total": 12000, "HugePages_Free": 11000, "HugePages_Rsvd": 500}
     finding = judge(look(node({"proc/meminfo": meminfo(**pages)})))["mem.hugepages_reserved"]
-    assert finding.remedy.commands == ("sysctl -w vm.nr_hugepages=1500",)
+    assert finding.remedy.commands == ("sudo sysctl -w vm.nr_hugepages=1500",)
 
 
 # modules
@@ -284,4 +284,4 @@ def test_empty_channels_of_several_sockets_are_one_finding(node: Node) -> None:
     finding = judge(look(node(slots(*devices))))["mem.channels"]
     assert finding.summary == "4 of 16 memory channels hold modules"
     assert len(finding.evidence) == 2
-    assert finding.impact.startswith("at most 25 %")
+    assert finding.impact.startswith("At most 25 %")

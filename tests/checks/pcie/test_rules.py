@@ -284,3 +284,19 @@ def test_any_path_can_be_judged(hops: list[Hop], guest: bool, share: float | Non
         not {"pcie.speed_below_max", "pcie.idle_downshift"} <= {f.id for f in found}
         or len(hops) > 2
     )
+
+
+def width_commands(node: Seen) -> tuple[str, ...]:
+    (found,) = [f for rule in RULES for f in rule.judge(node) if f.id == "pcie.width_below_max"]
+    return found.remedy.commands
+
+
+def test_commands_name_the_device_or_say_that_they_are_the_hosts() -> None:
+    path = Path(accelerator=A, hops=(hop(A, 8, 16), hop(ROOT, 8, 16)))
+    facts = Facts(pcie=PcieFacts(paths=(path,), source="sysfs"))
+    (bare,) = width_commands(Seen(facts=facts, policy=Policy()))
+    assert bare.startswith(f"sudo lspci -vvv -s {A} |")
+    guest = msgspec.structs.replace(facts, virt=VirtFacts(guest=True))
+    (inside,) = width_commands(Seen(facts=guest, policy=Policy()))
+    assert A not in inside
+    assert inside.endswith("# on the host")

@@ -100,3 +100,24 @@ def test_a_guest_names_its_machine_type(node: Plant) -> None:
 
 def test_the_live_node() -> None:
     assert isinstance(probe(Reader(LiveHost(), "virt")), VirtFacts)
+
+
+@pytest.mark.parametrize(
+    ("hypervisor", "platform", "told"),
+    [
+        ("vm-other", None, "(hypervisor not recognised)"),
+        (None, None, "(hypervisor not recognised)"),
+        ("kvm", "proxmox", "(KVM, Proxmox)"),
+        ("amazon", "ec2", "(Amazon EC2)"),
+        ("sre", None, "(sre)"),
+    ],
+)
+def test_a_guest_is_named_in_words(hypervisor: str | None, platform: str | None, told: str) -> None:
+    facts = VirtFacts(guest=True, hypervisor=hypervisor, platform=platform)
+    assert judge(facts)["virt.guest"].summary == f"This is a virtual machine {told}"
+
+
+@pytest.mark.parametrize(("kind", "told"), [("container", ""), ("docker", " (Docker)")])
+def test_a_container_without_a_name_has_none(kind: str, told: str) -> None:
+    found = judge(VirtFacts(container=kind))["virt.container"]
+    assert found.summary == f"This process runs in a container{told}"

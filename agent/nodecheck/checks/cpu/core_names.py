@@ -42,7 +42,10 @@ _INTEL = {"cpu_core": "performance cores", "cpu_atom": "efficiency cores"}
 
 
 def core_name(cpu: CpuFacts, trait: str) -> str:
-    """A reader's name of the cores that `trait` tells apart: "Cortex-A510", "L2 1280K"."""
+    """A reader's name of the cores that `trait` tells apart: "Cortex-A510", "1280K of L2 cache"."""
     if cpu.implementer == "0x41" and trait in _ARM:
         return _ARM[trait]
-    return _INTEL.get(trait, f"part {trait}" if trait.startswith("0x") else trait)
+    if trait.startswith("0x"):
+        return f"part {trait}"
+    kind, _, size = trait.partition(" ")
+    return f"{size} of L2 cache" if kind == "L2" else _INTEL.get(trait, trait)

@@ -72,7 +72,12 @@ def _usable(seen: Seen) -> int | None:
 
 
 def _gpus(seen: Seen) -> int:
-    return sum(gpu.granted is not False and not gpu.lost for gpu in seen.facts.gpus)
+    """GPUs that an engine here would drive: granted, or told of by their driver."""
+    told = {"nvml", "nvidia-smi"}
+    return sum(
+        not gpu.lost and (gpu.granted or (gpu.granted is None and bool(told & set(gpu.seen_by))))
+        for gpu in seen.facts.gpus
+    )
 
 
 def _few_usable_cpus(seen: Seen) -> Iterator[Evidence]:
@@ -82,7 +87,8 @@ def _few_usable_cpus(seen: Seen) -> Iterator[Evidence]:
         yield Evidence(
             value=f"CPUs: {cpus}, GPUs: {gpus}",
             source="online CPUs"
-            if seen.facts.limits.usable_cpus is None else "/proc/self/status and cpuset",
+            if seen.facts.limits.usable_cpus is None
+            else "/proc/self/status and cpuset",
             expected=f"at least {least}",
             basis="policy cores_beside_gpus, and one a GPU",
         )
@@ -141,7 +147,8 @@ def judge_isolated(seen: Seen) -> Iterator[Finding]:
         evidence=(
             Evidence(
                 value=f"isolated {ranges(cpu.isolated)}",
-                source=f"{_FOLDER}/isolated", expected="no isolated CPU"
+                source=f"{_FOLDER}/isolated",
+                expected="no isolated CPU",
             ),
             *_options(cpu, "isolcpus", "nohz_full"),
         ),

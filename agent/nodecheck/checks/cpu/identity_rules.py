@@ -20,7 +20,11 @@ def judge_unsupported(seen: Seen) -> Iterator[Finding]:
         subject="cpu",
         summary=f"The instruction set of {arch} was not judged",
         evidence=(
-            Evidence(value=f"machine {arch}", source="/proc/cpuinfo or uname", expected="x86_64 or aarch64"),
+            Evidence(
+                value=f"machine {arch}",
+                source="/proc/cpuinfo or uname",
+                expected="x86_64 or aarch64",
+            ),
         ),
         impact="Nothing is known here about what runs on this processor, and how fast",
         remedy=Remedy(text="Nothing to change", action=Action.NONE),

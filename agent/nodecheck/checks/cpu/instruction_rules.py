@@ -48,7 +48,7 @@ def judge_masked(seen: Seen) -> Iterator[Finding]:
 
 
 def _who_hides(cpu: CpuFacts, found: Diagnosis) -> str:
-    name = brand_of(cpu) or ""
+    name = " ".join((brand_of(cpu) or "").split())
     level = f"x86-64-v{cpu.x86_64_level}" if cpu.x86_64_level else "below x86-64-v1"
     if found.cause is Cause.HIDDEN:
         silicon = found.silicon.name if found.silicon else "known silicon"
@@ -130,7 +130,7 @@ def _brand_evidence(cpu: CpuFacts, found: Diagnosis) -> Evidence:
     is_type = found.cause is Cause.GENERIC_TYPE
     numbers = f"family {cpu.family} model {cpu.model} stepping {cpu.stepping}"
     return Evidence(
-        value=f"{brand_of(cpu) or 'no model name'} ({numbers})",
+        value=f"{' '.join((brand_of(cpu) or 'no model name').split())} ({numbers})",
         source="CPUID" if cpu.cpuid_brand else "/proc/cpuinfo",
         expected="the name of a real processor" if is_type else None,
         basis="model names of QEMU's CPU types" if is_type else None,

@@ -48,8 +48,9 @@ _WORDS = {
     ),
     "vmware": _Words(
         "Raise or disable EVC (Enhanced vMotion Compatibility, which levels the CPUs of a cluster) "
-        "on the cluster, or on the VM (vSphere 6.7, hardware version 14 or newer): the baseline Haswell gives AVX2, Skylake AVX-512, Sandy Bridge only AVX. Upgrade "
-        "an old virtual hardware version too. Then power the VM off and on; do not use CPU masks",
+        "on the cluster, or on the VM (vSphere 6.7, hardware version 14 or newer): the baseline "
+        "Haswell gives AVX2, Skylake AVX-512, Sandy Bridge only AVX. Upgrade an old virtual "
+        "hardware version too. Then power the VM off and on; do not use CPU masks",
         (),
         "One power cycle of every VM that is to get it (a reboot or suspend keeps the old CPU); "
         "vMotion only to hosts that have the new baseline",
@@ -63,9 +64,7 @@ _WORDS = {
             "Start-VM <VM>  # the same",
         ),
     ),
-    "azure": _Words(
-        "Take another VM size: the series decides the CPU", (), "A resize restarts it"
-    ),
+    "azure": _Words("Take another VM size: the series decides the CPU", (), "A resize restarts it"),
     "wsl": _Words(
         "WSL2 shows the flags of Windows' own hypervisor: look whether Windows itself runs in a "
         "virtual machine, and raise the CPU type there",

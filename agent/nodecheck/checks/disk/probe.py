@@ -48,6 +48,8 @@ def probe(reader: Reader) -> DiskFacts:
     answers = _sizes(reader, groups)
     systems = tuple(_filesystem(reader, group, answers) for group in groups)
     _note_gaps(reader, groups, answers)
+    if mounts and not any(system.persistent for system in systems):
+        reader.gap("filesystems", Reason.ABSENT, "no file system that can keep a model is mounted")
     hung = {system.mount for system in systems if system.hung}
     kubelet, images = _kubelet_mounts(reader, mounts, {g[0].key: g[0].point for g in groups}, hung)
     return DiskFacts(

@@ -13,6 +13,8 @@ from nodecheck.units import gib
 CONVERSION_COPIES = 3
 """A conversion may hold the source, a 16-bit copy and the result at once."""
 
+_LEAST = "the least that a useful model takes"
+
 GROW = {
     "proxmox": "qm disk resize <VMID> scsi0 +200G  # Proxmox, on its host",
     "libvirt": "virsh blockresize <domain> vda 1T  # libvirt, on its host",
@@ -33,6 +35,10 @@ def judged(seen: Seen) -> list[Filesystem]:
     return sorted(systems, key=lambda s: s.available_bytes or 0, reverse=True)
 
 
+def _is_full(system: Filesystem, seen: Seen) -> bool:
+    return (system.used_share or 0) >= seen.policy.thresholds.disk_full_share
+
+
 def low(seen: Seen) -> Iterator[Finding]:
     """disk.low: no room for any model, or a file system that is about to fail its writers."""
     systems = judged(seen)
@@ -40,10 +46,10 @@ def low(seen: Seen) -> Iterator[Finding]:
         return
     limits = seen.policy.thresholds
     cramped = (systems[0].available_bytes or 0) < limits.model_min_bytes
-    full = [s for s in systems if (s.used_share or 0) >= limits.disk_full_share]
-    near = [s for s in systems if s not in full and _is_low(s, seen)]
+    full = [s for s in systems if _is_full(s, seen)]
+    near = [s for s in systems if not _is_full(s, seen) and _is_low(s, seen)]
     told = sorted([*full, *near], key=lambda s: s.used_share or 0, reverse=True)
-    if cramped and systems[0] not in told:
+    if cramped and not (_is_full(systems[0], seen) or _is_low(systems[0], seen)):
         told.insert(0, systems[0])
     if not told:
         return
@@ -52,7 +58,9 @@ def low(seen: Seen) -> Iterator[Finding]:
         id="disk.low",
         severity=Severity.CRITICAL if cramped or full else Severity.WARNING,
         subject=lead.mount if len(told) == 1 else names(s.mount for s in told),
-        summary=_low_summary(lead, len(systems), len(told), gib(limits.model_min_bytes) if cramped else None),
+        summary=_low_summary(
+            lead, len(systems), len(told), gib(limits.model_min_bytes) if cramped else None
+        ),
         evidence=first_few(_space(s, seen, cramped=cramped) for s in told),
         impact=_low_impact(lead, seen),
         remedy=_room_remedy(lead, seen),
@@ -73,9 +81,9 @@ def _low_summary(lead: Filesystem, systems: int, told: int, least: str | None) -
     """`least` is what a model needs, where no disk has it."""
     text = free_of(lead)
     if least and systems > 1:
-        return f"No disk has {least} free, the least that a useful model takes: the roomiest has {text}"
+        return f"No disk has {least} free, {_LEAST}: the roomiest has {text}"
     others = f", and {told - 1} more" if told > 1 else ""
-    return text + others + (f": less than {least}, the least that a useful model takes" if least else "")
+    return text + others + (f": less than {least}, {_LEAST}" if least else "")
 
 
 def _space(system: Filesystem, seen: Seen, *, cramped: bool) -> Evidence:
@@ -97,8 +105,8 @@ def _low_impact(lead: Filesystem, seen: Seen) -> str:
         return f"It {times_held(free, seen.workload.weights_bytes)}"
     text = (
         f"A model of at most {gib(free)} can be downloaded, one of at most "
-        f"{gib(free / CONVERSION_COPIES)} converted, which takes about {CONVERSION_COPIES} times its "
-        "size"
+        f"{gib(free / CONVERSION_COPIES)} converted, which takes about {CONVERSION_COPIES} "
+        "times its size"
     )
     if lead.mount in seen.facts.disk.kubelet_mounts:
         text += ". Kubelet evicts pods and refuses new ones while it lasts"
@@ -129,7 +137,7 @@ def _room_remedy(lead: Filesystem, seen: Seen) -> Remedy:
     return Remedy(text=text, action=Action.FREE_DISK, commands=tuple(commands), cost=_FREE_COST)
 
 
-_FREE_COST = "no restart; what was deleted is downloaded again when it is needed"
+_FREE_COST = "No restart; what was deleted is downloaded again when it is needed"
 
 
 def _grow_inside(lead: Filesystem) -> str:
@@ -137,7 +145,9 @@ def _grow_inside(lead: Filesystem) -> str:
         return f"sudo xfs_growfs {lead.mount}"
     if lead.fstype == "btrfs":
         return f"sudo btrfs filesystem resize max {lead.mount}"
-    return f"sudo resize2fs {lead.device}" if lead.fstype.startswith("ext") else f"df -h {lead.mount}"
+    return (
+        f"sudo resize2fs {lead.device}" if lead.fstype.startswith("ext") else f"df -h {lead.mount}"
+    )
 
 
 def headroom(seen: Seen) -> Iterator[Finding]:

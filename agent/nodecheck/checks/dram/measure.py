@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 KERNEL_SECONDS = 2.4
 """Shared by all thread counts, the filling of the buffers included."""
 
+LEAST_SECONDS = 0.5
+"""In less time buffers are hardly filled."""
+
 LIMIT_SECONDS = 3.0
 """No kernel runs past this, counted from the first."""
 
@@ -126,9 +129,13 @@ def _one(reader: Reader, facts: Facts, kernel: _Kernel, end: float) -> _Run | No
     """One measurement and what else the node did meanwhile; None, with a gap, if it failed."""
     from nodecheck.machine.native import DramRead
 
+    if end - time.monotonic() < LEAST_SECONDS:
+        where = f"read kernel on {count(len(kernel.cpus), 'thread')}"
+        reader.gap("measurements", Reason.TIMEOUT, f"{where}: the node left no time for it")
+        return None
     throttled_before = _throttled(reader, facts)
     before = activity.read(reader)
-    outcome = child.call(kernel, DramRead, max(0.1, end - time.monotonic()))
+    outcome = child.call(kernel, DramRead, end - time.monotonic())
     after = activity.read(reader)
     read = outcome.value
     if read is None:

@@ -41,7 +41,10 @@ def judge_unresponsive(seen: Seen) -> Iterator[Finding]:
             "in the "
             "kernel only a reboot ends it. The cause is not known from here",
             action=Action.REBOOT,
-            commands=("sudo dmesg | grep -E 'NVRM|Xid'", f"sudo nvidia-smi --gpu-reset -i {selector(cards)}"),
+            commands=(
+                "sudo dmesg | grep -E 'NVRM|Xid'",
+                f"sudo nvidia-smi --gpu-reset -i {selector(cards)}",
+            ),
             cost="All work on the node ends",
         ),
         owner=Owner.OPERATOR,
@@ -60,8 +63,9 @@ def judge_driver_mismatch(seen: Seen) -> Iterator[Finding]:
         summary="NVIDIA library and kernel module are of different versions",
         evidence=(
             Evidence(
-                value=f"{facts.message or 'Driver/library version mismatch'} (kernel module "
-                f"{facts.driver_version or 'unknown'}, library {facts.library_version or 'unknown'})",
+                value=f"kernel module {facts.driver_version or 'unknown'}, library "
+                f"{facts.library_version or 'unknown'} "
+                f"({facts.message or 'Driver/library version mismatch'})",
                 source=facts.source or "nvidia-smi",
                 expected="the same version",
                 basis="the library was updated and the old module is still loaded",

@@ -98,7 +98,7 @@ def _captured(reader: Reader) -> GpuProbe | None:
         return None
     try:
         return msgspec.json.decode(text, type=GpuProbe)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         reader.gap("gpus", Reason.FAILED, f"{CAPTURED}: {error}")
         return None
 

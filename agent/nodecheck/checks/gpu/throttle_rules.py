@@ -124,9 +124,8 @@ def judge_power_cap(seen: Seen) -> Iterator[Finding]:
             subject=labels(cards),
             summary="The GPU runs at its power limit",
             evidence=tuple(evidence(gpu, f"{POWER_CAP} active{in_brackets(gpu)}") for gpu in cards),
-            impact="Normal at full load: the core (SM) clock gives way, the memory clock does not, and "
-            "decode is "
-            "bound by memory",
+            impact="Normal at full load: the core (SM) clock gives way, the memory clock does "
+            "not, and decode is bound by memory",
             remedy=Remedy(text="None", action=Action.NONE),
             owner=Owner.USER,
         )

@@ -14,12 +14,8 @@ _MAKERS = {NVIDIA: "NVIDIA", AMD: "AMD", INTEL: "Intel"}
 _ADDRESS = re.compile(r"\b(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.[0-7])?\b")
 
 _RESTART = {
-    "proxmox": (
-        "qm stop <VMID> && qm start <VMID>  # Proxmox, on its host",
-    ),
-    "libvirt": (
-        "virsh destroy <domain> && virsh start <domain>  # libvirt, on its host",
-    ),
+    "proxmox": ("qm stop <VMID> && qm start <VMID>  # Proxmox, on its host",),
+    "libvirt": ("virsh destroy <domain> && virsh start <domain>  # libvirt, on its host",),
     "hyperv": ("Stop-VM <name>; Start-VM <name>  # PowerShell, on the Hyper-V host",),
     "vmware": ("govc vm.power -off <name> && govc vm.power -on <name>  # VMware",),
     "ec2": (
@@ -28,12 +24,8 @@ _RESTART = {
     ),
     "gce": ("gcloud compute instances stop <name>", "gcloud compute instances start <name>"),
     "azure": ("az vm deallocate -g <group> -n <name>", "az vm start -g <group> -n <name>"),
-    "openstack": (
-        "openstack server stop <id> && openstack server start <id>  # OpenStack",
-    ),
-    "kubevirt": (
-        "virtctl stop <name> && virtctl start <name>  # KubeVirt, on the cluster",
-    ),
+    "openstack": ("openstack server stop <id> && openstack server start <id>  # OpenStack",),
+    "kubevirt": ("virtctl stop <name> && virtctl start <name>  # KubeVirt, on the cluster",),
 }
 
 

@@ -12,6 +12,9 @@ from nodecheck.model import Reason
 
 COMMAND_SECONDS = 1.5
 
+NEWEST_CHARACTERS = 2 << 20
+"""The kernel's buffer is 1 MiB at most unless log_buf_len= enlarges it; more takes too long."""
+
 JOURNAL = ("journalctl", "-k", "-b", "-q", "--no-pager", "-o", "short-monotonic", "-n", "50000")
 """Who may not read the ring buffer may still be allowed to read the journal."""
 
@@ -24,7 +27,9 @@ def probe(reader: Reader) -> KernelLogFacts:
     if source is None:
         return KernelLogFacts()
     driver, systems, memory = Driver(), FileSystems(), Memory()
-    for message in messages(text):
+    if len(text) > NEWEST_CHARACTERS:
+        reader.gap("older_lines", Reason.UNSUPPORTED, "of a long log only the newest are judged")
+    for message in messages(text[-NEWEST_CHARACTERS:]):
         if message.startswith("Linux version "):
             driver.boot()
             systems, memory = FileSystems(), Memory()

@@ -64,12 +64,11 @@ def _quota_evidence(seen: Seen, quota: float, logical: int) -> Iterator[Evidence
 
 def _quota_impact(seen: Seen, budget: int, logical: int) -> str:
     share = seen.facts.limits.throttled_share
-    held = f"; so far every thread stood still in {percent(share)} of the periods (0.1 s "
-        "each, unless set otherwise)" if share else ""
+    held = f", so far in {percent(share)} of the periods" if share else ""
     return (
-        f"An engine that starts {logical} threads shares {count(budget, 'CPU')} among them and "
-        "waits for the "
-        f"slowest at every layer{held}. Work on the GPU alone is hardly affected"
+        f"An engine that starts {logical} threads shares {count(budget, 'CPU')} among them; "
+        "when the time of a scheduler period (0.1 s, unless set otherwise) is used up, all of them "
+        f"stand still until the next{held}. Work on the GPU alone is hardly affected"
     )
 
 
@@ -182,8 +181,8 @@ def _memory_evidence(seen: Seen, limit: int, total: int) -> Iterator[Evidence]:
     )
     if limits.memory_high_bytes is not None and limits.memory_high_bytes < limit:
         yield Evidence(
-            value=f"memory.high {gib(limits.memory_high_bytes)}, from where the kernel reclaims and slows the "
-            "process",
+            value=f"memory.high {gib(limits.memory_high_bytes)}, from where the kernel "
+            "reclaims and slows the process",
             source="memory.high of the process's cgroup or an ancestor",
         )
     if limits.memory_headroom_bytes is not None:

@@ -55,7 +55,7 @@ def _too_large(workload: Workload, most: int, vram: int, basis: str) -> Finding:
         id="mem.insufficient",
         severity=Severity.CRITICAL,
         subject="RAM",
-        summary=f"{workload.name} ({gib(workload.weights_bytes)}) fits neither RAM nor GPU memory",
+        summary=f"Neither RAM nor GPU memory holds {workload.name} ({gib(workload.weights_bytes)})",
         evidence=(_sizes(workload, f"RAM {gib(most)}, GPU memory {gib(vram)}", basis),),
         impact=f"{gib(workload.weights_bytes - most)} of the weights are read from disk again for "
         "every token, or the engine is killed"
@@ -81,11 +81,9 @@ def _not_free(seen: Seen, workload: Workload, on_host: int, available: int) -> F
         id="mem.insufficient",
         severity=Severity.WARNING,
         subject="RAM",
-        summary=f"{workload.name} needs {gib(on_host)} of RAM{held}; {gib(available)} are "
+        summary=f"{gib(on_host)} of RAM are needed for {workload.name}{held}; {gib(available)} are "
         "available",
-        evidence=(
-            _sizes(workload, _left(seen), "/proc/meminfo and the cgroup"),
-        ),
+        evidence=(_sizes(workload, _left(seen), "/proc/meminfo and the cgroup"),),
         impact=f"{gib(on_host - available)} of the weights do not stay in memory and are read "
         "from disk again and again",
         remedy=Remedy(

@@ -9,6 +9,9 @@ from nodecheck.machine.reader import CPU_LIMIT, Reader, parse_list
 from nodecheck.model import Reason
 
 _NODES = "/sys/devices/system/node"
+_NODES_MOST = 1024
+"""The kernel's largest MAX_NUMNODES."""
+
 _NAME = re.compile(r"node(\d{1,5})")
 _MEMORY = re.compile(r"^Node\s+\d+\s+MemTotal:\s+(\d{1,16}) kB\s*$", re.MULTILINE)
 
@@ -16,7 +19,7 @@ _MEMORY = re.compile(r"^Node\s+\d+\s+MemTotal:\s+(\d{1,16}) kB\s*$", re.MULTILIN
 def probe(reader: Reader) -> NumaFacts:
     """Every `node<N>` directory, and the kernel's own lists of them."""
     found = [_NAME.fullmatch(name) for name in reader.names(_NODES, "nodes")]
-    ids = sorted(int(match[1]) for match in found if match)
+    ids = sorted(int(match[1]) for match in found if match)[:_NODES_MOST]
     balancing = reader.integer("/proc/sys/kernel/numa_balancing", None)
     return NumaFacts(
         nodes=tuple(_node(reader, number) for number in ids),

@@ -86,7 +86,7 @@ def _memoryless(seen: Seen) -> Iterator[Finding]:
     nodes = [node for node in seen.facts.numa.nodes if node.cpus and node.memory_bytes == 0]
     if not nodes:
         return
-    cpus = [cpu for node in nodes for cpu in node.cpus or ()]
+    cpus = len({cpu for node in nodes for cpu in node.cpus or ()})
     guest = seen.facts.virt.guest is True
     yield Finding(
         id="numa.memoryless",
@@ -104,7 +104,8 @@ def _memoryless(seen: Seen) -> Iterator[Finding]:
             )
             for node in nodes
         ),
-        impact=f"{count(len(set(cpus)), 'CPU')} {'reaches' if len(set(cpus)) == 1 else 'reach'} all memory through another node, and that "
+        impact=f"{count(cpus, 'CPU')} {'reaches' if cpus == 1 else 'reach'} all memory through "
+        "another node, and that "
         "node's channels alone carry the traffic of both",
         remedy=Remedy(
             text="Give each virtual NUMA node its share of the memory in the guest's NUMA map"
@@ -122,7 +123,7 @@ def _numa_map_commands(seen: Seen) -> tuple[str, ...]:
     return {
         "proxmox": ("qm set <VMID> --numa0 cpus=<CPUS>,memory=<MIB>  # Proxmox, on its host",),
         "libvirt": (
-            "virsh edit <DOMAIN>  # libvirt, on its host: <numa><cell cpus='..' memory='..'/></numa>",
+            "virsh edit <DOMAIN>  # libvirt, on its host: <cell cpus='..' memory='..'/> of <numa>",
         ),
     }.get(seen.facts.virt.platform or "", ())
 

@@ -49,7 +49,7 @@ def judge_speed(seen: Seen) -> Iterator[Finding]:
     now = encoded_bytes_per_second(worst.gts, worst.width)
     full = encoded_bytes_per_second(worst.wanted_gts, worst.width)
     rates = (
-        f"at most {gb_per_second(now)} instead of {gb_per_second(full)}"
+        f"At most {gb_per_second(now)} instead of {gb_per_second(full)}"
         if now and full
         else (f"{worst.gts} of {worst.wanted_gts} GT/s a lane")
     )

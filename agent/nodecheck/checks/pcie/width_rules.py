@@ -114,9 +114,7 @@ def _width_impact(link: Link) -> str:
     )
 
 
-def _width_remedy(
-    narrow: list[Link], severity: Severity, *, guest: bool, wiring: bool
-) -> Remedy:
+def _width_remedy(narrow: list[Link], severity: Severity, *, guest: bool, wiring: bool) -> Remedy:
     if guest:
         return Remedy(
             text="Measure host to device copies; ask the provider or look on the host which "

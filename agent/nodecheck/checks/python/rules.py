@@ -37,7 +37,7 @@ def illegal_instruction(seen: Seen) -> Iterator[Finding]:
         id="python.illegal_instruction",
         severity=Severity.CRITICAL,
         subject=python.interpreter or "python",
-        summary=f"{names} cannot run on this processor{_level(seen)}",
+        summary=f"This processor{_level(seen)} cannot run {names}",
         evidence=tuple(_evidence(lib, seen) for lib in dead),
         impact=(
             f"An engine in this environment that imports {dead[0].name} dies at its start; "

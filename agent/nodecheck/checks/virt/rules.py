@@ -101,7 +101,9 @@ def _evidence(items: Iterable[str], expected: str) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(
             value=f'"{value}"' if source.startswith(_QUOTED) and value else value or source,
-            source=source, expected=expected, basis="systemd-detect-virt"
+            source=source,
+            expected=expected,
+            basis="systemd-detect-virt",
         )
         for source, _, value in pairs
     )
