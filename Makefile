@@ -1,6 +1,6 @@
 # Two commands set everything up: `make run` and `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format schema readme dist bench lab soak sanitize clean prerequisites
+.PHONY: help run test lint format schema readme dist bench repeat lab soak sanitize clean prerequisites
 
 PYTHON ?= python3
 VENV := .venv
@@ -49,6 +49,9 @@ dist: $(DEV_TOOLS) ## build the sdist and the abi3 wheel into dist/
 bench: $(DEV_TOOLS) ## hold the time and memory budgets against peers
 	$(BIN)/python -m compileall -q agent
 	$(BIN)/python tests/bench/budgets.py
+
+repeat: $(DEV_TOOLS) ## how well the memory measurement repeats, on an idle machine
+	$(BIN)/python tests/bench/repeat.py
 
 lab: $(DEV_TOOLS) ## run only the tests that need a real environment
 	$(BIN)/python -m pytest -m lab

@@ -135,11 +135,13 @@ def test_pcie_rates_are_those_after_encoding() -> None:
     assert pcie_bytes_per_second(9, 16) is None
 
 
-def test_a_disturbed_figure_bounds_nothing() -> None:
+def test_a_disturbed_figure_is_a_lower_bound_and_no_upper_one() -> None:
     seen = msgspec.structs.replace(three_l40(AVX2), measurements=(dram(3.0, 8, "contended"),))
     alone = by_name(seen)["cpu-only"]
-    assert alone.low is None
-    assert "beside other work" in alone.limit
+    unmeasured = by_name(three_l40(AVX2, read=None))["cpu-only"]
+    assert alone.low == pytest.approx(3.0e9 / (16.3 * GIB), rel=0.01)
+    assert alone.high == unmeasured.high
+    assert "beside other work" in alone.basis
 
 
 def test_a_card_that_mig_cuts_up_has_no_rate_of_its_own() -> None:

@@ -48,25 +48,24 @@ def _compute_basis(cores: Range, rate: Range) -> str:
 
 
 def _slower(compute: Range, dram: Measurement | None, level: str, basis: str) -> CpuStage:
-    instructions = f"CPU instruction set ({level})"
-    if level == "AVX2":
-        instructions = "CPU cores"
-    if dram is None or "contended" in dram.flags:
-        why = "not measured" if dram is None else "measured beside other work"
+    instructions = "CPU cores" if level == "AVX2" else f"CPU instruction set ({level})"
+    if dram is None:
         fastest = Range(1 / compute.high, 1 / compute.floor)
-        limit = f"{instructions} at best; DRAM {why}"
+        limit = f"{instructions} at best; DRAM not measured"
         return CpuStage(fastest, limit, basis, ceiling_only=True)
-    read = Range(
-        dram.p10_bytes_per_second or dram.median_bytes_per_second, dram.median_bytes_per_second
-    )
-    memory = f"DRAM, {gb_per_second(dram.median_bytes_per_second)}"
-    if compute.high <= read.high:
-        limit = f"{instructions}, then DRAM"
-    elif compute.floor >= read.high:
-        limit = memory
+    seen = gb_per_second(dram.median_bytes_per_second)
+    least = dram.p10_bytes_per_second or dram.median_bytes_per_second
+    if "contended" in dram.flags:  # alone it would be faster: how much is not known
+        most, limit = compute.high, f"{instructions} or DRAM"
+        said = f"DRAM {seen} or more, measured beside other work"
     else:
-        limit = f"{instructions} or {memory}"
-    slowest = 1 / min(compute.floor, read.floor)
-    fastest_rate = min(compute.high, read.high)
-    basis = f"{basis}; DRAM {gb_per_second(dram.median_bytes_per_second)}"
-    return CpuStage(Range(1 / fastest_rate, slowest), limit, basis, ceiling_only=False)
+        most, said = dram.median_bytes_per_second, f"DRAM {seen}"
+        limit = _limit(compute, most, instructions, f"DRAM, {seen}")
+    seconds = Range(1 / min(compute.high, most), 1 / min(compute.floor, least))
+    return CpuStage(seconds, limit, f"{basis}; {said}", ceiling_only=False)
+
+
+def _limit(compute: Range, read: float, instructions: str, memory: str) -> str:
+    if compute.high <= read:
+        return f"{instructions}, then DRAM"
+    return memory if compute.floor >= read else f"{instructions} or {memory}"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from nodecheck.checks.dram import activity, buffers, caches, statistics
 from nodecheck.checks.dram.facts import DramFacts, DramProbe
@@ -14,7 +16,7 @@ from nodecheck.checks.dram.skipped import skipped
 from nodecheck.checks.seen import Facts
 from nodecheck.machine import child
 from nodecheck.machine.reader import Reader
-from nodecheck.model import Load, Measurement, Reason, Struct
+from nodecheck.model import Load, Reason, Struct
 from nodecheck.units import count, gib
 
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 KERNEL_SECONDS = 2.4
 """Shared by all thread counts, the filling of the buffers included."""
+
+TURNS = 2
+"""Stretches that each thread count is measured in, in turn with the others."""
 
 LEAST_SECONDS = 0.5
 """In less time buffers are hardly filled."""
@@ -35,9 +40,13 @@ SCALING_CPUS = 8
 HUGE_PAGE_SHARE_MIN = 0.5
 
 
-class _Run(Struct, frozen=True):
-    measurement: Measurement
+class _Block(Struct, frozen=True):
+    """What a kernel read in one stretch, and what else the node did meanwhile."""
+
     read: DramRead
+    load: Load
+    throttled: bool
+    undersized: bool
 
 
 def run(reader: Reader, facts: Facts) -> DramProbe:
@@ -48,10 +57,9 @@ def run(reader: Reader, facts: Facts) -> DramProbe:
         what = "the usable CPUs are" if not cpus else "MemAvailable is"
         return skipped(reader, f"{what} not known", Reason.FAILED)
     llc = caches.read(reader, cpus)
-    counts = thread_counts(len(cpus), facts.limits.thread_budget)
-    end = time.monotonic() + LIMIT_SECONDS
     warnings = [] if llc.known else ["size of the last level cache not known, 64 MiB assumed"]
-    runs: list[_Run] = []
+    counts = thread_counts(len(cpus), facts.limits.thread_budget)
+    kernels: list[_Kernel] = []
     # the widest first: if time runs out on a busy node, it is the one that is judged
     for threads in reversed(counts):
         chosen = spread(cpus, threads)
@@ -66,10 +74,42 @@ def run(reader: Reader, facts: Facts) -> DramProbe:
             warnings.append(_not_measurable(threads, llc.share_bytes(chosen), available))
             reader.gap("measurements", Reason.UNSUPPORTED, warnings[-1])
             continue
-        kernel = _Kernel(chosen, plan, KERNEL_SECONDS / len(counts))
-        done = _one(reader, facts, kernel, end)
-        runs += [done] if done else []
-    return _result(runs, llc, warnings)
+        kernels.append(_Kernel(chosen, plan, KERNEL_SECONDS / TURNS / len(counts)))
+    return _result(_taken_in_turns(reader, facts, kernels), llc, warnings)
+
+
+def _taken_in_turns(reader: Reader, facts: Facts, kernels: list[_Kernel]) -> list[_Block]:
+    """Every kernel's blocks put together. The host drifts: each figure spans the whole time."""
+    end = time.monotonic() + LIMIT_SECONDS
+    blocks: dict[int, list[_Block]] = {}
+    for turn in range(TURNS):
+        for kernel in kernels:
+            threads = len(kernel.cpus)
+            if turn and (threads not in blocks or end - time.monotonic() < LEAST_SECONDS):
+                continue
+            if block := _one(reader, facts, kernel, end):
+                blocks.setdefault(threads, []).append(block)
+    return [_merged(parts) for parts in blocks.values()]
+
+
+def _merged(parts: list[_Block]) -> _Block:
+    loads = [part.load for part in parts]
+    return _Block(
+        read=replace(parts[0].read, passes=tuple(p for part in parts for p in part.read.passes)),
+        load=Load(
+            other_cpus_busy_share=_highest(load.other_cpus_busy_share for load in loads),
+            steal_share=_highest(load.steal_share for load in loads),
+            thread_cpu_share_min=min(
+                (p.cpu_share for x in parts for p in x.read.passes), default=None
+            ),
+        ),
+        throttled=any(part.throttled for part in parts),
+        undersized=parts[0].undersized,
+    )
+
+
+def _highest(shares: Iterable[float | None]) -> float | None:
+    return max((share for share in shares if share is not None), default=None)
 
 
 def by_core(reader: Reader, cpus: Sequence[int]) -> tuple[int, ...]:
@@ -125,35 +165,28 @@ class _Kernel:
         return native.dram_read(self.cpus, self.plan.bytes_per_thread, self.seconds)
 
 
-def _one(reader: Reader, facts: Facts, kernel: _Kernel, end: float) -> _Run | None:
-    """One measurement and what else the node did meanwhile; None, with a gap, if it failed."""
+def _one(reader: Reader, facts: Facts, kernel: _Kernel, end: float) -> _Block | None:
+    """One stretch of a kernel; None, with a gap, if it failed."""
     from nodecheck.machine.native import DramRead
 
+    where = f"read kernel on {count(len(kernel.cpus), 'thread')}"
     if end - time.monotonic() < LEAST_SECONDS:
-        where = f"read kernel on {count(len(kernel.cpus), 'thread')}"
         reader.gap("measurements", Reason.TIMEOUT, f"{where}: the node left no time for it")
         return None
     throttled_before = _throttled(reader, facts)
     before = activity.read(reader)
     outcome = child.call(kernel, DramRead, end - time.monotonic())
     after = activity.read(reader)
-    read = outcome.value
-    if read is None:
+    if outcome.value is None:
         reason = Reason.TIMEOUT if outcome.hung else Reason.FAILED
-        where = f"read kernel on {count(len(kernel.cpus), 'thread')}"
         reader.gap("measurements", reason, f"{where}: {outcome.error}")
         return None
-    others = after.keys() - set(kernel.cpus)
     load = Load(
-        other_cpus_busy_share=activity.busy_share(before, after, others),
+        other_cpus_busy_share=activity.busy_share(before, after, after.keys() - set(kernel.cpus)),
         steal_share=activity.steal_share(before, after, after),
-        thread_cpu_share_min=min((p.cpu_share for p in read.passes), default=None),
     )
     throttled = _throttled(reader, facts) != throttled_before
-    figure = statistics.measurement(
-        read, load, throttled=throttled, undersized=kernel.plan.undersized
-    )
-    return _Run(figure, read) if figure else None
+    return _Block(outcome.value, load, throttled, kernel.plan.undersized)
 
 
 def _throttled(reader: Reader, facts: Facts) -> str:
@@ -163,11 +196,16 @@ def _throttled(reader: Reader, facts: Facts) -> str:
     return next((x for x in (text or "").splitlines() if x.startswith("nr_throttled")), "")
 
 
-def _result(runs: Sequence[_Run], llc: caches.Caches, warnings: list[str]) -> DramProbe:
-    if not runs:
+def _result(blocks: list[_Block], llc: caches.Caches, warnings: list[str]) -> DramProbe:
+    figures = [
+        statistics.measurement(x.read, x.load, throttled=x.throttled, undersized=x.undersized)
+        for x in blocks
+    ]
+    measured = tuple(figure for figure in figures if figure is not None)
+    if not measured:
         why = warnings[-1] if warnings else "the read kernel failed"
         return DramProbe(facts=DramFacts(skipped=why, warnings=tuple(warnings)))
-    widest = max(runs, key=lambda done: done.read.threads).read
+    widest = max(blocks, key=lambda block: block.read.threads).read
     share = _huge_page_share(widest)
     if share is not None and share < HUGE_PAGE_SHARE_MIN:
         warnings.append("on small pages: figures may be 20 % low")
@@ -179,7 +217,7 @@ def _result(runs: Sequence[_Run], llc: caches.Caches, warnings: list[str]) -> Dr
             llc_bytes=llc.total_bytes if llc.known else None,
             warnings=tuple(warnings),
         ),
-        measurements=tuple(done.measurement for done in reversed(runs)),
+        measurements=tuple(reversed(measured)),
     )
 
 
