@@ -32,21 +32,6 @@ class PolicyError(ValueError):
     """A policy that cannot be used; the message is one line."""
 
 
-Subject = Literal[
-    "cpu",
-    "virt",
-    "limits",
-    "memory",
-    "numa",
-    "disk",
-    "pcie",
-    "gpu",
-    "kernel_log",
-    "python",
-    "dram",
-]
-"""The checks' names, which policies may require."""
-
 Bytes = Annotated[int, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -221,7 +206,7 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a node is held against. Without a `required` subject the verdict is unknown."""
 
     name: str = "default"
-    required: tuple[Subject, ...] = ("cpu", "memory", "disk")
+    required: tuple[str, ...] = ("cpu", "memory", "disk")
     thresholds: Thresholds = Thresholds()
     reference_workload: ReferenceWorkload = ReferenceWorkload()
     waivers: tuple[Waiver, ...] = ()

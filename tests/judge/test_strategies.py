@@ -141,7 +141,7 @@ def test_a_disturbed_figure_is_a_lower_bound_and_no_upper_one() -> None:
     unmeasured = by_name(three_l40(AVX2, read=None))["cpu-only"]
     assert alone.low == pytest.approx(3.0e9 / (16.3 * GIB), rel=0.01)
     assert alone.high == unmeasured.high
-    assert "beside other work" in alone.basis
+    assert "disturbed by other work" in alone.basis
 
 
 def test_a_card_that_mig_cuts_up_has_no_rate_of_its_own() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from nodecheck.checks import CHECKS
 from nodecheck.diagnose import rules
 from nodecheck.machine.host import Host, open_host
 from nodecheck.machine.tree import UnreadableError
@@ -33,12 +34,17 @@ def read_policy(path: str | None) -> Policy:
         raise click.ClickException(f"{file}: not UTF-8 text: {error.reason}") from error
     except PolicyError as error:
         raise click.ClickException(str(error)) from error
-    _check_waivers(policy, file)
+    _check_names(policy, file)
     return policy
 
 
-def _check_waivers(policy: Policy, file: Path) -> None:
-    """A waiver of a finding that does not exist waives nothing, and nobody would notice."""
+def _check_names(policy: Policy, file: Path) -> None:
+    """A misspelt subject or finding would ask for nothing, or waive nothing, unnoticed."""
+    for subject in policy.required:
+        if subject not in CHECKS:
+            known_subjects = ", ".join(CHECKS)
+            message = f"{file}: required: there is no {subject!r}, but {known_subjects}"
+            raise click.ClickException(message)
     known = {rule.id for rule in rules()} if policy.waivers else set()
     for waiver in policy.waivers:
         if waiver.id not in known:

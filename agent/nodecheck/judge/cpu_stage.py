@@ -57,7 +57,7 @@ def _slower(compute: Range, dram: Measurement | None, level: str, basis: str) ->
     least = dram.p10_bytes_per_second or dram.median_bytes_per_second
     if "contended" in dram.flags:  # alone it would be faster: how much is not known
         most, limit = compute.high, f"{instructions} or DRAM"
-        said = f"DRAM {seen} or more, measured beside other work"
+        said = f"DRAM {seen} or more, disturbed by other work"
     else:
         most, said = dram.median_bytes_per_second, f"DRAM {seen}"
         limit = _limit(compute, most, instructions, f"DRAM, {seen}")

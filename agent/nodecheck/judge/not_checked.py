@@ -70,7 +70,7 @@ def _bandwidth(report: Report) -> list[str]:
         return []
     best = max(reads, key=lambda m: m.median_bytes_per_second)
     seen = f"{gb_per_second(best.median_bytes_per_second)} on {count(best.threads, 'thread')}"
-    return [f"memory bandwidth: {seen} beside other work; measure again on an idle node"]
+    return [f"memory bandwidth: {seen} or more, disturbed by other work here or on the host"]
 
 
 def _is_loud(gap: Gap) -> bool:
