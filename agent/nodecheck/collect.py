@@ -29,8 +29,8 @@ from nodecheck.machine.child import Outcome
 from nodecheck.machine.host import Host
 from nodecheck.machine.reader import Reader
 from nodecheck.machine.recording import RecordingHost
-from nodecheck.model import Gap, Reason, Struct
-from nodecheck.policy import Thresholds
+from nodecheck.model import Gap, Reason, Struct, Workload
+from nodecheck.policy import ReferenceWorkload, Thresholds
 from nodecheck.ranges import absurd
 from nodecheck.report import HostInfo, Report
 
@@ -106,13 +106,15 @@ def collect(
     if measures:
         progress("measuring memory")
         run.alone("dram", run.facts(), kernels, thresholds)
+    dram = cast("DramProbe", run.probed["dram"])
     elapsed = datetime.datetime.now(datetime.timezone.utc) - started
     return Report(
         nodecheck_version=__version__,
         time=started.isoformat(timespec="seconds"),
         host=_host_info(host),
         facts=run.facts(),
-        measurements=cast("DramProbe", run.probed["dram"]).measurements,
+        measurements=dram.measurements,
+        workload=_named_model(dram.model_bytes),
         gaps=tuple(run.gaps),
         elapsed_seconds=round(elapsed.total_seconds(), 2),
     )
@@ -189,6 +191,21 @@ class _Run:
 def _deadline_seconds(name: str) -> float:
     seconds: float = importlib.import_module(f"nodecheck.checks.{name}").DEADLINE_SECONDS
     return seconds
+
+
+def _named_model(weights_bytes: int | None) -> Workload | None:
+    """The model that a capture was taken for, of which nothing but its size is known."""
+    if weights_bytes is None:
+        return None
+    like = ReferenceWorkload()
+    return Workload(
+        name="captured",
+        weights_bytes=weights_bytes,
+        layers=like.layers,
+        weight_type=like.weight_type,
+        kv_bytes_per_token=0,
+        named_by_user=True,
+    )
 
 
 def _host_info(host: Host) -> HostInfo:

@@ -8,33 +8,52 @@ from typing import Any
 
 import msgspec
 
+from nodecheck.checks.dram.facts import DramFacts, DramProbe
 from nodecheck.checks.dram.statistics import CONVENTION
 from nodecheck.machine.reader import CPU_LIMIT, Reader
 from nodecheck.model import Measurement, Reason
 
 PATH = "/measurements.json"
+SIZE_MAX = 1e15
 GBPS_MAX = 1e5
 """Ten times the fastest memory there is: more is a unit gone wrong."""
 
 
-def read(reader: Reader) -> tuple[Measurement, ...]:
-    """The file's figures, by threads; what is no measurement is a gap."""
-    text = reader.text(PATH, "measurements")
-    if text is None:
-        return ()
-    try:
-        content = msgspec.json.decode(text)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        reader.gap("measurements", Reason.FAILED, f"{PATH}: {error}")
-        return ()
-    if not isinstance(content, dict):
-        reader.gap("measurements", Reason.FAILED, f"{PATH}: not a JSON object")
-        return ()
+def read(reader: Reader) -> DramProbe:
+    """The file's figures, by threads, and the model that was to be served on the node.
+
+    What is no measurement is a gap.
+    """
+    content = _content(reader)
     found = [
         *_own(reader, content.get("measurements")),
         *_plain(reader, content.get("dram_read_gbps")),
     ]
-    return tuple(sorted(found, key=lambda each: (each.name, each.threads)))
+    return DramProbe(
+        facts=DramFacts(skipped=None if found else "this capture holds no measurement"),
+        measurements=tuple(sorted(found, key=lambda each: (each.name, each.threads))),
+        model_bytes=_model_bytes(reader, content.get("model_bytes")),
+    )
+
+
+def _content(reader: Reader) -> dict[str, Any]:
+    text = reader.text(PATH, "measurements")
+    if text is None:
+        return {}
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.MsgspecError, RecursionError) as error:
+        reader.gap("measurements", Reason.FAILED, f"{PATH}: {error}")
+        return {}
+
+
+def _model_bytes(reader: Reader, size: Any) -> int | None:
+    if size is None:
+        return None
+    if isinstance(size, (int, float)) and not isinstance(size, bool) and 1 <= size <= SIZE_MAX:
+        return int(size)
+    reader.gap("model_bytes", Reason.FAILED, f"{PATH}: model_bytes is no size")
+    return None
 
 
 def _plain(reader: Reader, rates: Any) -> Iterator[Measurement]:
@@ -71,11 +90,7 @@ def _own(reader: Reader, listed: Any) -> Iterator[Measurement]:
         except msgspec.ValidationError as error:
             reader.gap("measurements", Reason.FAILED, f"{PATH}: {error}")
             continue
-        if (
-            found.threads >= 1
-            and math.isfinite(found.median_bytes_per_second)
-            and (found.median_bytes_per_second > 0)
-        ):
+        if 1 <= found.threads <= CPU_LIMIT and _is_rate(found.median_bytes_per_second / 1e9):
             yield found
         else:
             reader.gap("measurements", Reason.FAILED, f"{PATH}: {found.name[:40]!r} holds no rate")

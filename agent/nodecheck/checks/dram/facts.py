@@ -21,7 +21,11 @@ class DramFacts(Struct, frozen=True, kw_only=True):
 
 
 class DramProbe(Struct, frozen=True, kw_only=True):
-    """What the dram probe hands on: the report keeps the two apart."""
+    """What the dram probe hands on: the report keeps them apart.
+
+    `model_bytes` is the size of the model that a capture names as the one to be served.
+    """
 
     facts: DramFacts = DramFacts()
     measurements: tuple[Measurement, ...] = ()
+    model_bytes: int | None = None
