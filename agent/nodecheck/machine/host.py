@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TypeVar
 
@@ -57,7 +58,7 @@ class _CapturedStatvfs(msgspec.Struct, frozen=True):
     f_flag: int = 0
 
 
-class Host:
+class Host(ABC):
     """A node whose files, commands and CPU can be asked. Paths start with `/`.
 
     Everything that cannot be read raises UnreadableError with its reason.
@@ -88,27 +89,27 @@ class Host:
             return False
         return self._tree.is_file(real) or self._tree.is_dir(real)
 
+    @abstractmethod
     def run(self, argv: tuple[str, ...], deadline_seconds: float = 2.0) -> Output:
         """What a command prints on this node."""
-        raise NotImplementedError
 
+    @abstractmethod
     def statvfs(
         self, mounts: tuple[str, ...], deadline_seconds: float
     ) -> dict[str, Statvfs | UnreadableError]:
         """The sizes of mounted file systems, asked all at once; one that hangs is its own error."""
-        raise NotImplementedError
 
+    @abstractmethod
     def cpuid(self) -> CpuidLeaves:
         """Every CPUID leaf that the processor has."""
-        raise NotImplementedError
 
+    @abstractmethod
     def xcr0(self) -> int:
         """The register states that the kernel has enabled (XGETBV)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def witness(self) -> dict[str, str]:
         """Instruction set -> executed | sigill | wrong, whatever CPUID says."""
-        raise NotImplementedError
 
 
 class LiveHost(Host):
