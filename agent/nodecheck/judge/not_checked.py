@@ -107,10 +107,10 @@ def _quiet(report: Report) -> list[str]:
 
 
 def _has_a_remedy(gap: Gap, report: Report) -> bool:
-    """Whether the gap's detail says what would help here."""
-    bare_metal = report.host.source == "live" and report.facts.virt.guest is False
-    helped = bare_metal and (gap.check, gap.field) in HELPED
-    return helped or gap.reason is Reason.DENIED
+    """Whether the gap's detail says what would help here: a guest's modules are fiction."""
+    if (gap.check, gap.field) in HELPED:
+        return report.host.source == "live" and report.facts.virt.guest is False
+    return gap.reason is Reason.DENIED
 
 
 def _name(gap: Gap) -> str:

@@ -250,7 +250,7 @@ def _dimms(reader: Reader) -> tuple[Dimm, ...]:
     found = dimms.parse(output.text)
     if found:
         return found
-    if re.search(r"permission denied|not permitted|/dev/mem", output.text, re.IGNORECASE):
+    if re.search(r"permission denied|not permitted", output.text, re.IGNORECASE):
         reader.gap("dimms", Reason.DENIED, _ASK_ROOT)
     else:
         detail = "dmidecode -t 17: the firmware describes no memory slot"
