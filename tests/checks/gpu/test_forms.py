@@ -220,3 +220,17 @@ def test_a_capture_without_it_was_not_tried(node: Node) -> None:
     answer, found = probed(node({"proc/cpuinfo": ""}))
     assert answer.gpu.state is None
     assert [(gap.field, gap.reason.value) for gap in found] == [("*", "absent")]
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "member", "value"),
+    [
+        ("memory.total [MiB], utilization.gpu [%]", "46068 MiB, 97 %", "memory_bytes", 46068 << 20),
+        ("temperature.gpu, clocks.max.sm [MHz]", "61, 2520 MHz", "maximum_sm_clock_mhz", 2520),
+        ("index, ecc.errors.uncorrected.volatile.dram", "0, 2", "ecc_volatile_uncorrectable", 2),
+        ("index, pcie.link.gen.gpucurrent", "0, 3", "link_generation", 3),
+    ],
+)
+def test_any_columns_make_a_csv(header: str, row: str, member: str, value: int, node: Node) -> None:
+    (gpu,) = cards(node({"cmd/nvidia-smi_--query-gpu.csv": f"{header}\n{row}\n"}))
+    assert getattr(gpu, member) == value

@@ -216,6 +216,25 @@ def test_a_pending_remap_is_not_also_an_error_count_nor_a_replacement() -> None:
     assert found["gpu.remap_pending"].remedy.action is Action.RESET_GPU
 
 
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (48, "An uncorrectable double bit error (DBE) has been detected"),
+        (95, "Uncontained: LTC TAG"),
+        (171, "DRAM"),
+        (154, "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"),
+    ],
+)
+def test_a_fault_that_waits_for_a_reset_is_told_once(code: int, text: str) -> None:
+    facts = seen(but(remap_pending=True), xids=[event(63, "Row Remapper"), event(code, text)])
+    assert severities(facts) == {"gpu.remap_pending": CRITICAL}
+
+
+def test_another_fault_of_a_card_that_waits_for_a_reset_is_told_too() -> None:
+    facts = seen(but(remap_pending=True), xids=[event(119, "Timeout waiting for RPC")])
+    assert severities(facts) == {"gpu.remap_pending": CRITICAL, "gpu.xid": CRITICAL}
+
+
 def test_a_failed_remap_is_told_alone() -> None:
     facts = seen(but(remap_pending=True, remap_failure=True, ecc_volatile_uncorrectable=4))
     assert severities(facts) == {"gpu.remap_failure": CRITICAL}

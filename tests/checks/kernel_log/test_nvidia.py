@@ -240,3 +240,23 @@ def test_devices_that_could_not_be_started(read: Read) -> None:
     failed = "[1.0] NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x26:0x56:1463)\n"
     assert read(failed * 3).driver_errors == (failed[6:-1],)
     assert read(failed + LOAD).driver_errors == ()
+
+
+@pytest.mark.parametrize("cut", [6, 11, 15, 19, 23])
+def test_the_phrase_may_be_wrapped_anywhere(cut: int, read: Read) -> None:
+    told = "in this system has fallen off the bus and is not responding"
+    words = told.split()
+    middle = len(told[: told.index("fallen") + cut].split())
+    text = "\n".join((
+        "NVRM: The NVIDIA GPU 0000:41:00.0",
+        "NVRM: (PCI ID: 10de:2230) installed",
+        f"NVRM: {' '.join(words[:middle])}",
+        f"NVRM: {' '.join(words[middle:])}",
+    ))  # fmt: skip
+    assert read(text).gpus_lost == ("0000:41:00.0",)
+
+
+@pytest.mark.parametrize("marker", ["-- Reboot --", "-- Boot 0123456789abcdef --"])
+def test_what_a_journal_writes_between_boots_is_a_boot(marker: str, read: Read) -> None:
+    (event,) = read(f"{xid('95, Uncontained: LTC')}{marker}\n").xids
+    assert event.recovered

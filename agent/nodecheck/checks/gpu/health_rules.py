@@ -119,10 +119,17 @@ def _told_events(seen: Seen) -> list[tuple[Xid, xid.Meaning]]:
             and not event.recovered
             and (not xid.is_harmless_remap(event))
         )
-        repaired_by_reset = event.code == xid.ROW_REMAPPED and key in reset_due
+        repaired_by_reset = key in reset_due and _is_of_the_remap(event, meaning)
         if meaning is not None and not (by_loss or by_remap or repaired_by_reset):
             told.append((event, meaning))
     return sorted(told, key=lambda pair: -pair[1].severity.rank)
+
+
+def _is_of_the_remap(event: Xid, meaning: xid.Meaning | None) -> bool:
+    """Whether an event of a card whose row is to be remapped is the same fault once more."""
+    if event.code == xid.RECOVERY_ACTION:
+        return meaning is not None and meaning.action is Action.RESET_GPU
+    return event.code in (xid.ROW_REMAPPED, *xid.MEMORY_CODES)
 
 
 def judge_xid(seen: Seen) -> Iterator[Finding]:

@@ -17,12 +17,28 @@ _ALIASES = {
     "enforced.power.limit": "power.limit",
     "ecc.errors.uncorrected.volatile.total": "ecc.uncorrected",
     "ecc.errors.corrected.volatile.total": "ecc.corrected",
+    "pcie.link.gen.gpucurrent": "pcie.link.gen.current",
     "clocks_event_reasons.active": "reasons.active",
     "clocks_throttle_reasons.active": "reasons.active",
 }
 _REASON = re.compile(r"clocks_(?:event|throttle)_reasons\.(\w+)")
 _COLUMN = re.compile(r"\s*([a-z][\w.]*)(?: \[([^\]]+)\])?\s*")
 _ROWS_LIMIT = 1024
+_UNCORRECTED = "ecc.errors.uncorrected.volatile."
+_NAMING = {"index", "name", "gpu_name", "pstate", "uuid", "pci.bus_id", "gpu_bus_id"}
+_QUERIED = (
+    "clocks.",
+    "clocks_",
+    "ecc.",
+    "memory.",
+    "mig.",
+    "pcie.",
+    "persistence_mode",
+    "power.",
+    "remapped_rows.",
+    "temperature.",
+    "utilization.",
+)
 
 
 def parse(text: str) -> Iterator[Record]:
@@ -35,17 +51,27 @@ def parse(text: str) -> Iterator[Record]:
     for line in lines[start + 1 : start + 1 + _ROWS_LIMIT]:
         cells = line.split(",")
         if len(cells) == len(columns):
-            yield {
+            record = {
                 _name(column[1]): _with_unit(cell.strip(), column[2])
                 for column, cell in zip(columns, cells, strict=True)
                 if column is not None
             }
+            yield _with_total(record)
+
+
+def _with_total(record: Record) -> Record:
+    """Without a total, the highest count of one place: some places have two names."""
+    counts = [int(v) for k, v in record.items() if k.startswith(_UNCORRECTED) and v.isdigit()]
+    return {"ecc.uncorrected": str(max(counts)), **record} if counts else record
 
 
 def _is_header(line: str) -> bool:
+    """Names of columns and nothing else, one of them a name that cards are asked for."""
     cells = [_COLUMN.fullmatch(cell) for cell in line.split(",")]
-    names = {cell[1] for cell in cells if cell is not None}
-    return bool(names & {"index", "name", "gpu_name", "pstate", "uuid", "pci.bus_id", "gpu_bus_id"})
+    names = [cell[1] for cell in cells if cell is not None]
+    if set(names) & _NAMING:
+        return True
+    return len(names) == len(cells) and any(name.startswith(_QUERIED) for name in names)
 
 
 def _name(column: str) -> str:

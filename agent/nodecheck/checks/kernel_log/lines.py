@@ -21,6 +21,8 @@ _NEEDLES = (
     "error on dev ",
     "error, dev ",
     "Linux version ",
+    "-- Reboot --",
+    "-- Boot ",
 )
 """One of these is in every message that a parser here looks for."""
 

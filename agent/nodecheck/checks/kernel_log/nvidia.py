@@ -14,7 +14,8 @@ TEXTS_AT_MOST = 20
 MESSAGES_AT_MOST = 20
 UNKNOWN = "unknown"
 
-WRAPPED_LINES = 3
+WRAPPED_LIMIT = 1000
+WRAPPED_LINES = 5
 """A message about a lost GPU is wrapped over this many lines of the driver."""
 
 _ADDRESS = r"((?:[0-9a-fA-F]{4,8}:)[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
@@ -64,6 +65,7 @@ class Driver(msgspec.Struct):
     _texts: dict[int, int] = msgspec.field(default_factory=dict)
     _lost: dict[str, int] = msgspec.field(default_factory=dict)
     _named: tuple[str, int] | None = None
+    _wrapped: str = ""
     _errors: list[tuple[str, int]] = msgspec.field(default_factory=list)
 
     def boot(self) -> None:
@@ -112,7 +114,10 @@ class Driver(msgspec.Struct):
     def _take_other(self, message: str) -> None:
         if start := _LOST_START.match(message):
             self._named = (sysfs_address(start[1]), self._at)
-        if _LOST.match(message):
+            self._wrapped = ""
+        self._wrapped = f"{self._wrapped} {message.removeprefix('NVRM:').strip()}"[-WRAPPED_LIMIT:]
+        follows = self._named is not None and self._at - self._named[1] < WRAPPED_LINES
+        if _LOST.match(message) or (follows and "fallen off the bus" in self._wrapped):
             self._lost[self._lost_address(message)] = self._at
         elif _FAILED.match(message):
             self._errors.append((message, self._at))

@@ -15,6 +15,9 @@ COMMAND_SECONDS = 1.5
 NEWEST_CHARACTERS = 2 << 20
 """The kernel's buffer is 1 MiB at most unless log_buf_len= enlarges it; more takes too long."""
 
+BOOTS = ("Linux version ", "-- Reboot --", "-- Boot ")
+"""The kernel's first message, and what a journal writes between two boots."""
+
 JOURNAL = ("journalctl", "-k", "-b", "-q", "--no-pager", "-o", "short-monotonic", "-n", "50000")
 """Who may not read the ring buffer may still be allowed to read the journal."""
 
@@ -30,7 +33,7 @@ def probe(reader: Reader) -> KernelLogFacts:
     if len(text) > NEWEST_CHARACTERS:
         reader.gap("older_lines", Reason.UNSUPPORTED, "of a long log only the newest are judged")
     for message in messages(text[-NEWEST_CHARACTERS:]):
-        if message.startswith("Linux version "):
+        if message.startswith(BOOTS):
             driver.boot()
             systems, memory = FileSystems(), Memory()
         driver.take(message)
