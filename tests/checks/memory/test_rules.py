@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from nodecheck.checks.gpu.facts import Gpu
@@ -122,7 +123,13 @@ def test_a_cgroup_leaves_less_than_the_node() -> None:
 def pressed(**members: float | None) -> Seen:
     limits = LimitsFacts(memory_high_events_now=members.pop("high", None))  # type: ignore[arg-type]
     memory = MemoryFacts(**members)  # type: ignore[arg-type]
-    return Seen(facts=Facts(memory=memory, limits=limits), policy=Policy())
+    return Seen(facts=Facts(memory=memory, limits=limits), policy=Policy(), live=True)
+
+
+def test_who_captured_two_samples_need_not_show_a_rate() -> None:
+    little = pressed(file_refaults_now=60, major_faults_now=50, sample_seconds=10.0)
+    assert "mem.cache_thrash" not in judge(little)
+    assert "mem.cache_thrash" in judge(msgspec.structs.replace(little, live=False))
 
 
 @pytest.mark.parametrize(

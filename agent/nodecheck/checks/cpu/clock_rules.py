@@ -53,8 +53,9 @@ def judge_clocksource(seen: Seen) -> Iterator[Finding]:
 
 def _slow_source(seen: Seen) -> Iterator[Evidence]:
     cpu, virt = seen.facts.cpu, seen.facts.virt
-    # an emulator has no better clock, and a QEMU guest may be one unless KVM shows
-    may_be_emulated = virt.emulated or (virt.emulated is None and cpu.hypervisor == "qemu")
+    # an emulator has no better clock; a QEMU guest on hpet may be one unless KVM shows
+    on_hpet = cpu.clocksource == "hpet" and cpu.hypervisor == "qemu"
+    may_be_emulated = virt.emulated or (virt.emulated is None and on_hpet)
     if cpu.clocksource in _SLOW_CLOCKSOURCES and not may_be_emulated:
         yield Evidence(
             value=f"current_clocksource {cpu.clocksource}",

@@ -47,10 +47,11 @@ class Ticks(Struct, frozen=True):
 
 def frequencies(reader: Reader, cpus: tuple[int, ...]) -> Frequencies:
     """Clock driver, governors, current and maximum frequency."""
-    folders = _spread([f"{CPU_FOLDER}/cpu{cpu}/cpufreq" for cpu in cpus])
-    if not folders or reader.text(f"{folders[0]}/scaling_driver", None) is None:
+    own = [f"{CPU_FOLDER}/cpu{cpu}/cpufreq" for cpu in cpus]
+    if not own or not reader.names(own[0]):
         policies = reader.names(f"{CPU_FOLDER}/cpufreq")
-        folders = _spread([f"{CPU_FOLDER}/cpufreq/{p}" for p in policies if p.startswith("policy")])
+        own = [f"{CPU_FOLDER}/cpufreq/{p}" for p in policies if p.startswith("policy")]
+    folders = _spread(own) if reader.host.live else own
     if not folders:
         reader.gap("current_mhz", Reason.ABSENT, f"{CPU_FOLDER}: no cpufreq, as in most guests")
         return Frequencies()

@@ -131,21 +131,28 @@ def _kernel_pools(reader: Reader) -> bool:
     return any(uuid is not None and uuid.endswith("-tpool") for uuid in uuids)
 
 
-def parse_lvs(text: str) -> tuple[ThinPool, ...]:
-    """The thin pools in the table that `lvs` prints.
+_POOL = re.compile(r"t[a-zA-Z-]{7,9}")
+_CAPACITY = re.compile(r"<?\d+[.,]?\d* ?[kmgtpe](?:i?b)?\b", re.IGNORECASE)
 
-    Its columns are LV, VG, attributes, size, pool and origin (both empty for a pool), data and
-    metadata in per cent.
+
+def parse_lvs(text: str) -> tuple[ThinPool, ...]:
+    """The thin pools in the table that `lvs` prints, whatever columns it was asked for.
+
+    Before a pool's attributes stand its name and its group, after them perhaps its size, then data
+    and metadata in per cent.
     """
     pools = []
     for line in text.splitlines():
-        fields = line.split()
-        if len(fields) < 6 or not re.fullmatch(r"t[a-zA-Z-]{7,9}", fields[2]):
+        fields = _CAPACITY.sub(" ", line).split()
+        at = next((n for n, field in enumerate(fields) if _POOL.fullmatch(field)), 0)
+        shares = [_share(field) for field in fields[at + 1 : at + 3]]
+        if not at or not shares or None in shares:
             continue
-        shares = [_share(field) for field in fields[4:6]]
-        if shares[0] is not None and shares[1] is not None:
-            name = f"{fields[1]}/{fields[0].strip('[]')}"
-            pools.append(ThinPool(name=name, data_share=shares[0], metadata_share=shares[1]))
+        data, *metadata = (share or 0.0 for share in shares)
+        name = "/".join(field.strip("[]") for field in reversed(fields[:at]))
+        pools.append(
+            ThinPool(name=name, data_share=data, metadata_share=metadata[0] if metadata else 0.0)
+        )
     return tuple(pools)
 
 

@@ -48,9 +48,12 @@ class Membership(Struct, frozen=True):
         return next((self.paths[name] for name in wanted if name in self.paths), None)
 
 
-_USUAL_MOUNTS = tuple(
-    Mount(f"/sys/fs/cgroup/{name}".rstrip("/"), "/", frozenset(name.split(",")))
-    for name in (V2, "cpu,cpuacct", "cpu", "cpuset", "memory")
+_USUAL_MOUNTS = (
+    Mount("/sys/fs/cgroup/unified", "/", frozenset({V2})),
+    *(
+        Mount(f"/sys/fs/cgroup/{name}".rstrip("/"), "/", frozenset(name.split(",")))
+        for name in (V2, "cpu,cpuacct", "cpuacct,cpu", "cpu", "cpuset", "memory")
+    ),
 )
 
 
@@ -109,18 +112,18 @@ def groups(
     path = membership.paths.get(name)
     if path is None:
         return None
-    # a capture may hold the files, but not the mount table
+    # a capture may hold the files, but not the mount table, or under the name of a link
     for table in (mounts, _USUAL_MOUNTS):
-        candidates = [mount for mount in table if name in mount.controllers]
-        if candidates:
-            found = [d for d in _directories(_best(candidates, path), path) if reader.names(d)]
-            return Groups("v2" if name == V2 else "v1", tuple(found)) if found else None
+        for mount in _best_first(table, name, path):
+            if found := tuple(d for d in _directories(mount, path) if reader.names(d)):
+                return Groups("v2" if name == V2 else "v1", found)
     return None
 
 
-def _best(candidates: list[Mount], path: str) -> Mount:
-    """The mount in which the group lies and that shows most of its ancestors."""
-    return min(candidates, key=lambda mount: (_below(mount.root, path) is None, len(mount.root)))
+def _best_first(table: Iterable[Mount], controller: str, path: str) -> list[Mount]:
+    """The controller's mounts: first those in which the group lies, with most of its ancestors."""
+    candidates = [mount for mount in table if controller in mount.controllers]
+    return sorted(candidates, key=lambda m: (_below(m.root, path) is None, len(m.root)))
 
 
 def _directories(mount: Mount, path: str) -> list[str]:

@@ -95,7 +95,9 @@ def _group(reader: Reader, directory: str, names: _Names) -> _Group:
     inherited = _limit(str(statistics.get("hierarchical_memory_limit", "")))
     if inherited is not None and (limit is None or inherited < limit):
         limit, source = inherited, f"{directory}/memory.stat hierarchical_memory_limit"
+    plain = [name.removeprefix("total_") for name in names.file_counters]
     file_parts = [statistics[name] for name in names.file_counters if name in statistics]
+    file_parts = file_parts or [statistics[name] for name in plain if name in statistics]
     return _Group(
         limit=limit,
         source=source,

@@ -26,7 +26,9 @@ _CHANNEL = tuple(
         rf"channel[ _-]?([A-Z]|\d{{1,2}}){_END}",  # P0 CHANNEL A, P0_Node0_Channel0_Dimm0
         rf"DIMM[ _-]P\d[ _-]([A-P])\d{{1,2}}{_END}",  # DIMM_P0_A0
         rf"(?:DIMM|DDR\d)[ _-]?([A-O])\d{{0,2}}{_END}",  # DIMM_A1, P1-DIMMA1, DDR4_A1
-        rf"{_ALONE}C(\d{{1,2}})D\d{{1,2}}{_END}",  # CPU0_C0D0
+        rf"{_ALONE}C(\d{{1,2}})[ _-]?D\d{{1,2}}{_END}",  # CPU0_C0D0, P0_C0_D0
+        rf"{_ALONE}CH[ _-]?([A-P]){_END}",  # DIMM_CHA_0, ChA-DIMM0
+        rf"{_ALONE}CPU\d[ _-]([A-P])\d{{1,2}}{_END}",  # CPU0_A0
     )
 )
 

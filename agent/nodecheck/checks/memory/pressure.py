@@ -35,7 +35,9 @@ def cache_thrash(seen: Seen) -> Iterator[Finding]:
 
 
 def _refault_evidence(seen: Seen) -> Iterator[Evidence]:
-    memory, least = seen.facts.memory, seen.policy.thresholds.refaults_per_second_min
+    memory = seen.facts.memory
+    # who captured two samples saw something; a live node always reads a few pages again
+    least = seen.policy.thresholds.refaults_per_second_min if seen.live else 0.0
     refaults, faults, seconds = (
         memory.file_refaults_now,
         memory.major_faults_now,

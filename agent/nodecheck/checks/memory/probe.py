@@ -196,12 +196,25 @@ def _rise(before: dict[str, int], after: dict[str, int], name: str) -> int | Non
     return after[name] - before[name]
 
 
+def _errors(reader: Reader, controller: str, kind: str) -> int | None:
+    """What a controller counted; where it has no sum, the sum over its rows or its modules."""
+    folder = f"{_EDAC}/{controller}"
+    parts = [n for n in reader.names(folder) if re.fullmatch(r"(csrow|dimm|rank)\d+", n)]
+    files = [
+        f"{folder}/{part}/{'' if part.startswith('csrow') else 'dimm_'}{kind}_count"
+        for part in parts
+    ]
+    total = reader.integer(f"{folder}/{kind}_count", None if files else "controllers")
+    counts = [n for n in (reader.integer(file, None) for file in files) if n is not None]
+    return total if total is not None or not counts else sum(counts)
+
+
 def _controllers(reader: Reader) -> tuple[MemoryController, ...]:
     """The EDAC counters; a controller whose files cannot be read is a gap."""
     controllers = []
     for name in _controller_names(reader):
-        correctable = reader.integer(f"{_EDAC}/{name}/ce_count", "controllers")
-        uncorrectable = reader.integer(f"{_EDAC}/{name}/ue_count", "controllers")
+        correctable = _errors(reader, name, "ce")
+        uncorrectable = _errors(reader, name, "ue")
         if correctable is None and uncorrectable is None:
             continue
         controllers.append(

@@ -56,7 +56,8 @@ def _cpus(reader: Reader, path: str) -> tuple[int, ...] | None:
         return listed
     # an empty list is a node without CPUs, unless the mask says that the list was cut off
     mask = reader.text(f"{path}/cpumap", "nodes" if listed is None else None)
-    return (parse_mask(mask) if mask else None) or listed
+    masked = parse_mask(mask) if mask else None
+    return masked if masked or listed is None else listed
 
 
 def parse_mask(text: str) -> tuple[int, ...] | None:
