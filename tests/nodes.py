@@ -10,7 +10,8 @@ from nodecheck.checks.pcie.facts import Hop, Path, PcieFacts
 from nodecheck.checks.seen import Facts, Seen
 from nodecheck.checks.virt.facts import VirtFacts
 from nodecheck.model import Measurement
-from nodecheck.policy import GIB, MIB, Policy
+from nodecheck.policy import Policy
+from nodecheck.units import GIB, MIB
 
 SSE2 = ("lm", "cmov", "cx8", "fpu", "fxsr", "mmx", "syscall", "sse", "sse2", "pni", "cx16")
 AVX2 = (*SSE2, "ssse3", "sse4_1", "sse4_2", "popcnt", "lahf_lm", "xsave", "avx", "avx2", "fma",

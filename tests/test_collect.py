@@ -17,7 +17,8 @@ from nodecheck.collect import collect
 from nodecheck.diagnose import diagnose
 from nodecheck.machine.reader import Reader
 from nodecheck.model import Reason, Status
-from nodecheck.policy import GIB, Policy
+from nodecheck.policy import Policy
+from nodecheck.units import GIB
 from tests.hosts import HEALTHY, THREE_L40
 from tests.trees import Tree, plant
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from nodecheck.diagnose import waived
 from nodecheck.model import Severity
-from nodecheck.policy import GIB, PolicyError, Thresholds, Waiver, parse_policy, parse_size
+from nodecheck.policy import PolicyError, Thresholds, Waiver, parse_policy, parse_size
+from nodecheck.units import GIB
 from tests.judge.test_verdict import finding
 
 

@@ -28,7 +28,6 @@ from nodecheck.machine import child
 from nodecheck.machine.child import Outcome
 from nodecheck.machine.host import Host
 from nodecheck.machine.reader import Reader
-from nodecheck.machine.recording import RecordingHost
 from nodecheck.model import Gap, Reason, Struct, Workload
 from nodecheck.policy import ReferenceWorkload, Thresholds
 from nodecheck.ranges import absurd
@@ -122,6 +121,8 @@ def collect(
 
 def capture(directory: Path, *, kernels: str, keep_identities: bool) -> None:
     """Probe this machine and keep in `directory` what the probes were told. Raises OSError."""
+    from nodecheck.machine.recording import RecordingHost
+
     report = collect(RecordingHost(directory, keep_identities=keep_identities), kernels=kernels)
     gpus = GpuProbe(gpu=report.facts.gpu, gpus=report.facts.gpus)
     _keep(directory / "nvml.json", gpus if report.facts.gpus else None)

@@ -14,10 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from nodecheck.model import Struct
-
-GB = 10**9
-GIB = 1 << 30
-MIB = 1 << 20
+from nodecheck.units import GIB, MIB
 
 LARGEST_SIZE = 1e18
 

@@ -16,11 +16,6 @@ def gib(size_bytes: float) -> str:
     return f"{_short(size_bytes / GIB)} GiB"
 
 
-def gb(size_bytes: float) -> str:
-    """Capacity in decimal units: "153 GB"."""
-    return f"{_short(size_bytes / GB)} GB"
-
-
 def gb_per_second(rate: float) -> str:
     """A rate in bytes a second as "11.7 GB/s"."""
     return f"{_short(rate / GB)} GB/s"

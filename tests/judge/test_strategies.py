@@ -8,7 +8,7 @@ import pytest
 from nodecheck.judge.ceilings import engine_level, pcie_bytes_per_second
 from nodecheck.judge.strategies import strategies
 from nodecheck.model import Strategy, Viability, Workload
-from nodecheck.policy import GIB
+from nodecheck.units import GIB
 from tests.nodes import AVX2, SSE2, dram, three_l40
 
 

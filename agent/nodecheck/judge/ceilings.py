@@ -74,8 +74,3 @@ def pcie_bytes_per_second(generation: int, width: int) -> float | None:
     """One direction of a link after encoding; None for a generation that is not known."""
     lane = LANE_BITS_PER_SECOND.get(generation)
     return lane * width / 8 if lane else None
-
-
-def stage_seconds(size_bytes: float, *rates: float) -> float:
-    """Time to read and use `size_bytes` at the slowest of the rates (bytes a second)."""
-    return size_bytes / min(rates)

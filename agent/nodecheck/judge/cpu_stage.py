@@ -35,7 +35,7 @@ def cpu_stage(seen: Seen, work: Workload) -> CpuStage | str:
     if rate is None:
         return f"no reference rate for {work.weight_type} weights"
     compute = Range(cores.floor * rate.floor, cores.high * rate.high)
-    return _slower(compute, node.dram_read(seen), level, _compute_basis(cores, rate))
+    return _slower(compute, node.best_read(seen.measurements), level, _compute_basis(cores, rate))
 
 
 def _compute_basis(cores: Range, rate: Range) -> str:

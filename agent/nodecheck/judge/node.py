@@ -30,11 +30,9 @@ def cores(seen: Seen) -> Range | None:
     return Range(max(1.0, min(low, budget)), max(1.0, min(high, budget)))
 
 
-def dram_read(seen: Seen) -> Measurement | None:
+def best_read(measurements: tuple[Measurement, ...]) -> Measurement | None:
     """The best read figure over the thread counts, clean ones first."""
-    reads = [
-        m for m in seen.measurements if m.name == "dram_read" and m.median_bytes_per_second > 0
-    ]
+    reads = (m for m in measurements if m.name == "dram_read" and m.median_bytes_per_second > 0)
     return max(
         reads, key=lambda m: ("contended" not in m.flags, m.median_bytes_per_second), default=None
     )

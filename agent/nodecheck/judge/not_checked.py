@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nodecheck.judge.node import best_read
 from nodecheck.model import Gap, Reason
 from nodecheck.report import Report
 from nodecheck.units import count, gb_per_second
@@ -65,10 +66,9 @@ def not_checked(report: Report) -> tuple[str, ...]:
 def _bandwidth(report: Report) -> list[str]:
     if skipped := report.facts.dram.skipped:
         return [f"memory bandwidth: {skipped}"]
-    reads = [m for m in report.measurements if m.name == "dram_read"]
-    if not reads or any("contended" not in m.flags for m in reads):
+    best = best_read(report.measurements)
+    if best is None or "contended" not in best.flags:
         return []
-    best = max(reads, key=lambda m: m.median_bytes_per_second)
     seen = f"{gb_per_second(best.median_bytes_per_second)} on {count(best.threads, 'thread')}"
     return [f"memory bandwidth: {seen} or more, disturbed by other work here or on the host"]
 

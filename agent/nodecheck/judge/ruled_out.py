@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from nodecheck.checks.pcie.facts import Path
-from nodecheck.judge.node import GENERATION_BY_GTS
+from nodecheck.judge.node import GENERATION_BY_GTS, best_read
 from nodecheck.model import Severity
 from nodecheck.report import Report
 from nodecheck.units import count, gb_per_second, gib, percent
@@ -62,9 +62,8 @@ def _memory(report: Report) -> str | None:
 
 
 def _bandwidth(report: Report) -> str | None:
-    reads = [m for m in report.measurements if m.name == "dram_read" and "contended" not in m.flags]
-    best = max(reads, key=lambda m: m.median_bytes_per_second, default=None)
-    if best is None or any(f.id == "mem.bandwidth_low" for f in report.findings):
+    best = best_read(report.measurements)
+    if best is None or "contended" in best.flags:
         return None
     rate = gb_per_second(best.median_bytes_per_second)
     return f"DRAM read: {rate} on {count(best.threads, 'thread')}"

@@ -211,7 +211,7 @@ def _cpu_only(seen: Seen, work: Workload) -> Strategy:
 def _host_kv_pool(seen: Seen, work: Workload, cards: node.Cards) -> Strategy:
     """Moving bytes needs no SIMD: the pool is held by DRAM and link rates and by free RAM."""
     limits = seen.policy.thresholds
-    link, read = node.host_link(seen, cards), node.dram_read(seen)
+    link, read = node.host_link(seen, cards), node.best_read(seen.measurements)
     size = work.kv_bytes_per_token * limits.host_pool_tokens
     if not size:
         return _unknown("host-kv-pool", "bytes of cache a token are not known")

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodecheck.checks.dram import buffers, caches
-from nodecheck.checks.dram.buffers import MIB, Buffers
+from nodecheck.checks.dram.buffers import Buffers
 from nodecheck.machine.host import CapturedHost
 from nodecheck.machine.reader import Reader
+from nodecheck.units import MIB
 from tests.trees import Tree
 
 Node = Callable[[Tree], CapturedHost]

@@ -8,7 +8,7 @@ import pytest
 
 from nodecheck.checks.cpu.facts import CpuFacts
 from nodecheck.checks.dram import floors
-from nodecheck.checks.dram.floors import GB, UNKNOWN, silicon
+from nodecheck.checks.dram.floors import UNKNOWN, silicon
 from nodecheck.checks.dram.rules import RULES
 from nodecheck.checks.limits.facts import LimitsFacts
 from nodecheck.checks.memory.facts import Dimm, MemoryFacts
@@ -16,6 +16,7 @@ from nodecheck.checks.seen import Facts, Seen
 from nodecheck.checks.virt.facts import VirtFacts
 from nodecheck.model import Finding, Measurement, Severity, Workload
 from nodecheck.policy import Policy
+from nodecheck.units import GB
 
 Rates = dict[int, float]
 V3 = ("avx", "avx2", "fma", "bmi2", "f16c")

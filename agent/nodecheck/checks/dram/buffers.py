@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from nodecheck.model import Struct
-
-MIB = 1 << 20
+from nodecheck.units import MIB
 
 PREFERRED_BYTES = 256 * MIB
 """Beyond it nothing is gained and the spread grows."""

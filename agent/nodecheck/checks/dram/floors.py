@@ -10,8 +10,7 @@ import re
 
 from nodecheck.checks.cpu.facts import CpuFacts
 from nodecheck.model import Struct
-
-GB = 10**9
+from nodecheck.units import GB
 
 UNKNOWN_PER_CORE = 4.0 * GB
 UNKNOWN_CAP = 24.0 * GB
