@@ -1,6 +1,7 @@
 # Two commands set everything up: `make run` and `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format schema readme dist bench repeat lab soak sanitize clean prerequisites
+.PHONY: help run test lint format schema readme dist bench bench-engines bench-peers repeat lab soak \
+  sanitize clean prerequisites
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,12 +9,14 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 C_SOURCES := $(wildcard csrc/*.c csrc/*.h tests/machine/*.c)
+SANITIZERS_asan := address,undefined
+SANITIZERS_tsan := thread
 NATIVE_INPUTS := pyproject.toml $(wildcard csrc/*)
 INSTALLED := $(VENV)/installed.stamp
 DEV_TOOLS := $(VENV)/dev-tools.stamp
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(INSTALLED) ## set up, then print this machine's full report
 	@$(BIN)/nodecheck
@@ -50,6 +53,12 @@ bench: $(DEV_TOOLS) ## hold the time and memory budgets against peers
 	$(BIN)/python -m compileall -q agent
 	$(BIN)/python tests/bench/budgets.py
 
+bench-engines: $(DEV_TOOLS) ## hold the decode prediction against llama.cpp; takes an hour
+	$(BIN)/python -m tests.bench.engines
+
+bench-peers: $(DEV_TOOLS) ## hold the loops over memory against other benchmarks
+	$(BIN)/python -m tests.bench.peers
+
 repeat: $(DEV_TOOLS) ## how well the memory measurement repeats, on an idle machine
 	$(BIN)/python tests/bench/repeat.py
 
@@ -59,9 +68,12 @@ lab: $(DEV_TOOLS) ## run only the tests that need a real environment
 soak: $(DEV_TOOLS) ## run the tests that take minutes
 	$(BIN)/python -m pytest -m soak --timeout 3600
 
-sanitize: build/sanitize/build.ninja ## run the C kernels under ASan and UBSan
-	$(BIN)/cmake --build build/sanitize
-	build/sanitize/driver
+sanitize: sanitize-asan sanitize-tsan ## run the C tests under ASan and UBSan, then under TSan
+
+.PRECIOUS: build/%/build.ninja
+sanitize-%: build/%/build.ninja
+	$(BIN)/cmake --build build/$*
+	set -e; for driver in build/$*/*_driver; do $$driver; done
 
 clean: ## remove all that was built, the virtual environment too
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
@@ -84,8 +96,8 @@ $(VENV)/bin/python:
 build/%/build.ninja build/%/compile_commands.json: $(DEV_TOOLS) csrc/CMakeLists.txt
 	$(BIN)/cmake -S csrc -B build/$* -G Ninja -DNODECHECK_WERROR=ON \
 	  -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
-	  -DNODECHECK_SANITIZE=$(if $(filter sanitize,$*),ON,OFF) \
-	  -DNODECHECK_DRIVER=$(abspath tests/machine/native_driver.c)
+	  -DNODECHECK_SANITIZE=$(SANITIZERS_$*) \
+	  -DNODECHECK_DRIVERS=$(abspath tests/machine)
 
 prerequisites:
 	@missing=; \

@@ -17,38 +17,86 @@ double nc_clock_gettime_seconds(void);
 int nc_set_mempolicy_default_errno(void);
 int nc_die_with_parent(void);
 
-/* The named read kernel, or for NULL the default one; NULL where this CPU cannot run it. */
-const char *nc_read_kernel_name(const char *wanted);
-/* Bytes that one iteration of the kernel's loop reads; 0 for an unknown kernel. */
-size_t nc_read_kernel_bytes(const char *kernel);
-/* Sum of the 64-bit words of a 64-byte aligned buffer; false where the kernel cannot run or the
- * size is no whole number of iterations. */
-bool nc_read_sum(const char *kernel, const void *buffer, size_t bytes, uint64_t *sum);
+typedef struct {
+    const char *operation; /* "read", "copy", or a weight type */
+    const char *isa;
+    const char *variant; /* how it stores or fetches, or what the vector is quantised to */
+    bool usable;         /* on this CPU, under this OS */
+} nc_kernel_description;
 
 typedef struct {
     double seconds;   /* last end - first start over all threads */
     double cpu_share; /* least over the threads of CPU time / wall time */
-} nc_read_pass;
+} nc_pass;
 
+/* Passes of all threads, back to back: how many are asked for, and what came of them. */
 typedef struct {
-    const char *kernel; /* NULL: the default one */
-    const int *cpus;    /* one thread pinned to each */
-    int threads;
-    size_t bytes_per_thread; /* rounded down to whole 2 MiB */
-    size_t omit_bytes;       /* left unread at each buffer's end, so that a test sees it caught */
-    double budget_seconds;   /* from call to return, but 5 passes are always made */
-    int max_passes;
-    nc_read_pass *passes; /* max_passes of them */
-} nc_dram_request;
-
-typedef struct {
-    const char *kernel;
-    const char *failed_step; /* set where an errno is returned */
-    int failed_cpu;
-    size_t bytes_per_thread;
-    int64_t huge_page_bytes; /* of all buffers, in 2 MiB pages; -1 unknown */
+    int warm_ups; /* made, not recorded */
     int passes;
-} nc_dram_result;
+    nc_pass *records; /* one a pass */
+    size_t bytes_per_pass;
+    double run_delay_seconds; /* runnable and not run, all threads; -1 unknown */
+    long involuntary_switches;
+    const char *failed_step; /* holds where an errno is returned */
+    int failed_cpu;          /* -1: none in particular */
+} nc_group;
 
-/* Returns 0 or an errno. */
-int nc_dram_read(const nc_dram_request *request, nc_dram_result *result);
+/* Memory of threads: each has a source, which measurements leave as it was filled, and behind it a
+ * destination. Sizes are rounded down to 2 MiB. All that follows returns 0 or an errno. */
+typedef struct nc_arena nc_arena;
+/* huge_pages: ask for 2 MiB pages; else what the system gives any program. */
+int nc_arena_new(const int *cpus, int threads, size_t source_bytes, size_t destination_bytes,
+                 bool huge_pages, nc_arena **made);
+/* Bytes [from, to) of every slab, each by a thread on its CPU of cpus: it decides the NUMA node. */
+int nc_arena_touch(nc_arena *arena, const int *cpus, size_t from, size_t to, nc_group *group);
+/* Leaves the sources only their first bytes, as many as have been touched. */
+void nc_arena_shrink(nc_arena *arena, size_t source_bytes);
+/* Of all slabs, in 2 MiB pages; -1 unknown. */
+int64_t nc_arena_huge_page_bytes(const nc_arena *arena);
+void nc_arena_free(nc_arena *arena);
+
+/* False past the last kernel. */
+bool nc_stream_describe(int index, nc_kernel_description *described);
+typedef struct {
+    int kernel;
+    const int *cpus; /* one for each of the arena's threads */
+    /* Passes walk through a slab window by window, whole 4 KiB each: many short ones tell more of
+     * the spread than a few long ones, and what is read again was driven out of the caches. */
+    size_t window_bytes;
+    int first_window;  /* where the first pass begins */
+    size_t omit_bytes; /* left out at each window's end, so that a test sees it caught */
+} nc_stream_request;
+int nc_stream_run(const nc_arena *arena, const nc_stream_request *request, nc_group *group);
+/* One kernel on 64-byte aligned arrays; *sum is the value to write and then the sum read. False
+ * where it cannot run or bytes is no whole number of iterations. */
+bool nc_stream_once(int index, const void *source, const void *second_source, void *destination,
+                    size_t bytes, uint64_t *sum);
+
+/* Links the lines of the first destination to one random cycle; its bytes, 0 where that failed. */
+size_t nc_latency_link(nc_arena *arena, const int *cpus, nc_group *group);
+typedef struct {
+    const int *cpus; /* the first follows the cycle, the others read their sources meanwhile */
+    int loads;       /* a pass */
+    int reader;      /* the stream kernel that they read with */
+} nc_latency_request;
+/* *at is where the cycle goes on: 0 at first. */
+int nc_latency_run(const nc_arena *arena, const nc_latency_request *request, nc_group *group,
+                   uint64_t *at);
+/* Seconds of a record: one round trip of a cache line between the two CPUs. */
+int nc_ping_pong(const int cpus[2], nc_group *group);
+
+/* False past the last kernel. */
+bool nc_decode_describe(int index, nc_kernel_description *described);
+typedef struct {
+    int kernel;
+    const int *cpus;
+    size_t columns;
+    size_t window_bytes; /* of weights, that a pass uses up in each thread */
+    bool resident;       /* the same window in every pass, `repeats` times over */
+    int repeats;
+    int first_window;
+} nc_decode_request;
+/* Fills the destinations with weights where they are resident, else the sources, which no stream
+ * can read after that; compares some products with plain ones: EIO. */
+int nc_decode_fill(nc_arena *arena, const nc_decode_request *request, nc_group *group);
+int nc_decode_run(const nc_arena *arena, const nc_decode_request *request, nc_group *group);

@@ -43,6 +43,17 @@ def descriptors() -> set[str]:
     return {entry.name for entry in Path("/proc/self/fd").iterdir()}
 
 
+def tasks() -> int:
+    """How many threads this process has."""
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+def mapped_bytes() -> int:
+    """This process's address space."""
+    pages = Path("/proc/self/statm").read_text().split()[0]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
 def eventually(condition: Callable[[], bool]) -> bool:
     end = time.monotonic() + PATIENCE_SECONDS
     while not condition():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +15,7 @@ from nodecheck.checks import CHECKS
 from nodecheck.checks.cpu.facts import CpuFacts
 from nodecheck.checks.disk.facts import DiskFacts
 from nodecheck.checks.dram.facts import DramProbe
+from nodecheck.checks.dram.skipped import skipped
 from nodecheck.checks.gpu.facts import GpuProbe
 from nodecheck.checks.kernel_log.facts import KernelLogFacts
 from nodecheck.checks.limits.facts import LimitsFacts
@@ -83,13 +84,14 @@ def collect(
     kernels: str = "auto",
     python: str | None = None,
     thresholds: Thresholds = SHIPPED,
+    weight_type: str = ReferenceWorkload().weight_type,
     progress: Callable[[str], None] = lambda _: None,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> Report:
     """A report with facts, measurements and gaps, not yet judged.
 
     `kernels` is auto, always or never (`thresholds` tell auto when a node is serving); `python` is
-    an interpreter whose libraries are to be tried.
+    an interpreter whose libraries are to be tried; `weight_type` that of the model in question.
     `progress` is told, in a few words, what takes long; `meanwhile` is called while the probes run.
     """
     started = datetime.datetime.now(datetime.timezone.utc)
@@ -97,14 +99,14 @@ def collect(
     measures = host.live and kernels != "never"
     tasks = {name: run.task(name) for name in CHECKS if name not in LAST}
     if not measures:
-        tasks["dram"] = run.task("dram", Facts(), kernels, thresholds)
+        tasks["dram"] = run.task("dram", Facts(), kernels)
     run.side_by_side(tasks, meanwhile)
     if python is not None:
         progress(f"trying the libraries of {python}")
         run.alone("python", python)
     if measures:
         progress("measuring memory")
-        run.alone("dram", run.facts(), kernels, thresholds)
+        run.alone("dram", run.facts(), kernels, thresholds, weight_type)
     dram = cast("DramProbe", run.probed["dram"])
     elapsed = datetime.datetime.now(datetime.timezone.utc) - started
     return Report(
@@ -113,8 +115,45 @@ def collect(
         host=_host_info(host),
         facts=run.facts(),
         measurements=dram.measurements,
+        latencies=dram.latencies,
         workload=_named_model(dram.model_bytes),
         gaps=tuple(run.gaps),
+        elapsed_seconds=round(elapsed.total_seconds(), 2),
+    )
+
+
+def bench(
+    host: Host,
+    what: Sequence[str],
+    *,
+    max_seconds: float | None = None,
+    progress: Callable[[str, float | None], None] = lambda _doing, _left: None,
+) -> Report:
+    """A report of this machine with all that `nodecheck bench` measures; not yet judged.
+
+    `progress` is told what is being measured and how many seconds are left. On KeyboardInterrupt
+    the report holds what was measured until then, and a warning that says so.
+    """
+    started = datetime.datetime.now(datetime.timezone.utc)
+    report = collect(host, kernels="never")
+    reader = Reader(host, "dram")
+    try:
+        from nodecheck.checks.dram import bench as measuring
+    except Exception as error:  # noqa: BLE001 - without the extension its error cannot be imported
+        probed = skipped(reader, str(error), Reason.UNSUPPORTED)
+    else:
+        probed = measuring.run(
+            reader, report.facts, what, max_seconds=max_seconds, progress=progress
+        )
+    elapsed = datetime.datetime.now(datetime.timezone.utc) - started
+    facts = msgspec.structs.replace(report.facts, dram=probed.facts)
+    others = tuple(gap for gap in report.gaps if gap.check != "dram")
+    return msgspec.structs.replace(
+        report,
+        facts=facts,
+        measurements=probed.measurements,
+        latencies=probed.latencies,
+        gaps=(*others, *reader.gaps),
         elapsed_seconds=round(elapsed.total_seconds(), 2),
     )
 

@@ -117,18 +117,28 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 class Load(Struct, frozen=True, kw_only=True):
-    """What else ran while a measurement was taken. Shares are 0 to 1."""
+    """What else ran while a measurement was taken. Shares are 0 to 1.
+
+    `run_delay_share` is the time that its threads were runnable and did not run, of all their time;
+    `pressure_share` the time in which some task of the node waited for a CPU.
+    """
 
     other_cpus_busy_share: float | None = None
     steal_share: float | None = None
     thread_cpu_share_min: float | None = None
+    run_delay_share: float | None = None
+    pressure_share: float | None = None
 
 
 class Measurement(Struct, frozen=True, kw_only=True):
     """A rate that was measured, in bytes a second (GB is 10^9 bytes).
 
+    `name` is `dram_` and read, write, copy or triad; `decode_` and a weight type, where the weights
+    lie in the cores' own caches; or `decode_dram_` and a weight type, where they come from memory.
     `convention` says which bytes are counted. `flags` holds `contended`, `unsteady`, `bimodal` or
     `undersized`; a figure with any of them is not used for a critical finding.
+    `round_trip_seconds` is the slowest that a cache line took between two of its CPUs and back,
+    before and after. `cpu_node` and `memory_node` are set where NUMA nodes were told apart.
     """
 
     name: str
@@ -142,6 +152,36 @@ class Measurement(Struct, frozen=True, kw_only=True):
     convention: str = ""
     flags: tuple[str, ...] = ()
     load: Load | None = None
+    round_trip_seconds: tuple[float, float] | None = None
+    cpu_node: int | None = None
+    memory_node: int | None = None
+
+
+class Latency(Struct, frozen=True, kw_only=True):
+    """How long a load that waits for the one before it takes from memory, in seconds.
+
+    `other_threads` read meanwhile, at `read_bytes_per_second`. The loads are spread at random over
+    `spread_bytes`. `flags` are those of a measurement.
+    """
+
+    name: str
+    other_threads: int
+    median_seconds: float
+    p10_seconds: float
+    p90_seconds: float
+    passes: int
+    spread_bytes: int
+    read_bytes_per_second: float | None = None
+    convention: str = ""
+    flags: tuple[str, ...] = ()
+    load: Load | None = None
+
+
+class RoundTrip(Struct, frozen=True, kw_only=True):
+    """How long a cache line takes from one CPU to another and back: the best of some passes."""
+
+    cpus: tuple[int, int]
+    seconds: float
 
 
 class Viability(str, Enum):

@@ -122,6 +122,9 @@ class Thresholds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     bandwidth_gain_min: Amount = 0.10
     """Gain of the last thread step below which memory is saturated. Source: nodecheck's own
     judgement."""
+    compute_bound_factor_min: Amount = 3
+    """Times that memory delivers what decode can use up, from which instructions are what holds a
+    node back. Source: 1.6 to 2.5 measured with AVX2 on one or two cores, 17 to 30 without SSSE3."""
     floor_known_fraction: Share = 0.5
     """Part of the floor below which low bandwidth is critical. Source: nodecheck's own
     judgement."""

@@ -8,7 +8,17 @@ from typing import Any
 import msgspec
 
 from nodecheck.checks.seen import Facts
-from nodecheck.model import Finding, Gap, Measurement, Status, Strategy, Struct, Verdict, Workload
+from nodecheck.model import (
+    Finding,
+    Gap,
+    Latency,
+    Measurement,
+    Status,
+    Strategy,
+    Struct,
+    Verdict,
+    Workload,
+)
 from nodecheck.ranges import absurd
 
 SCHEMA_VERSION = 1
@@ -42,6 +52,7 @@ class Report(Struct, frozen=True, kw_only=True):
     host: HostInfo
     facts: Facts
     measurements: tuple[Measurement, ...] = ()
+    latencies: tuple[Latency, ...] = ()
     workload: Workload | None = None
     findings: tuple[Finding, ...] = ()
     strategies: tuple[Strategy, ...] = ()

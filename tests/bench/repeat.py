@@ -11,6 +11,8 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
+from nodecheck.checks.dram.statistics import quantile
+
 RUNS = 21
 CLOSE = 0.10
 TOLD = {"contended", "bimodal"}
@@ -26,6 +28,7 @@ def measure() -> Figures:
     return {
         m["threads"]: (m["median_bytes_per_second"] / 1e9, frozenset(m["flags"]))
         for m in json.loads(done.stdout)["measurements"]
+        if m["name"] == "dram_read"
     }
 
 
@@ -35,6 +38,9 @@ def main() -> int:
     pairs = list(pairwise(runs))
     good = True
     for threads in runs[0]:
+        rates = [run[threads][0] for run in runs if threads in run]
+        spread = quantile(rates, 0.9) / quantile(rates, 0.1)
+        print(f"{threads} threads: p90/p10 of {len(rates)} runs {spread:.2f}")
         close = sum(_is_close(a, b, threads) for a, b in pairs)
         told = sum(not _is_close(a, b, threads) and _is_told(a, b, threads) for a, b in pairs)
         good &= close + told >= 0.9 * len(pairs)

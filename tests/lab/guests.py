@@ -14,6 +14,8 @@ from nodecheck.report import Report, from_json
 from tests.lab.guest_image import QEMU, Image
 
 BOOT_SECONDS = 90.0
+"""For a report without kernels."""
+
 ATTEMPTS = 2
 """An emulated guest stops for good once in a while: a hang, and nothing else, has one retry."""
 
@@ -36,13 +38,20 @@ class Ending(Enum):
 
 @dataclass(frozen=True)
 class Guest:
-    """A virtual machine; `cpu`, `machine`, `topology` and `devices` in QEMU's words."""
+    """A virtual machine; `cpu`, `machine`, `topology`, `memory` and `devices` in QEMU's words.
+
+    `asked` are nodecheck's arguments, `told` is what guest_init.sh hears beside them.
+    """
 
     cpu: str
     machine: str = "q35"
     topology: str = "1"
+    memory: str = "512"
     devices: tuple[str, ...] = ()
     capture: bool = False
+    asked: str = "--quick"
+    told: tuple[str, ...] = ()
+    seconds: float = BOOT_SECONDS
 
 
 @dataclass(frozen=True)
@@ -53,7 +62,7 @@ class Told:
 
     @cached_property
     def report(self) -> Report:
-        """Of `nodecheck --json --quick`."""
+        """What nodecheck printed."""
         return from_json((self.folder / "report.json").read_bytes(), "the guest's report")
 
     def text(self, name: str) -> str:
@@ -82,7 +91,7 @@ def _run(image: Image, guest: Guest, place: Path) -> Ending:
         qemu = subprocess.Popen(
             _command(image, guest), cwd=place, stdin=subprocess.DEVNULL, stderr=complaints
         )
-        end = time.monotonic() + BOOT_SECONDS
+        end = time.monotonic() + guest.seconds
         try:
             while not _has_reported(place):
                 if qemu.poll() is not None:
@@ -98,7 +107,7 @@ def _run(image: Image, guest: Guest, place: Path) -> Ending:
 
 def _command(image: Image, guest: Guest) -> list[str]:
     return [
-        QEMU, "-accel", "tcg", "-m", "512", "-nodefaults", "-no-user-config", "-no-reboot",
+        QEMU, "-accel", "tcg", "-m", guest.memory, "-nodefaults", "-no-user-config", "-no-reboot",
         "-display", "none", "-monitor", "none",
         "-machine", guest.machine, "-cpu", guest.cpu, "-smp", guest.topology,
         *(COUNTED if guest.topology == "1" else ()),
@@ -116,7 +125,7 @@ def _kernel_options(guest: Guest) -> str:
         options.append("noapictimer")
     if guest.capture:
         options.append("capture=yes")
-    return " ".join(options)
+    return " ".join([*options, f'asked="{guest.asked}"', *guest.told])
 
 
 def _lines(place: Path) -> list[bytes]:

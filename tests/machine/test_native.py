@@ -1,8 +1,6 @@
+"""What the CPU says of itself, what it executes, and the process's own bonds."""
+
 import errno
-import json
-import os
-import platform
-import shutil
 import struct
 import subprocess
 import sys
@@ -13,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from nodecheck.machine import native
-from tests.processes import children
+from tests.machine.emulated import X86_64, under_qemu
+from tests.processes import children, descriptors, mapped_bytes
 
-MIB = 1 << 20
-X86_64 = platform.machine() == "x86_64"
 x86_64_only = pytest.mark.skipif(not X86_64, reason="CPUID is x86's")
 
 WITNESSES = {
@@ -42,31 +39,12 @@ FLAG_BITS = {
     "lahf_lm": ("80000001.0", 2, 0),
 }
 
-KERNELS = [k for k in ("sse2", "avx2", "avx512", "vector") if native.usable_kernel(k)]
-
 
 def cpuinfo_flags() -> set[str]:
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("flags"):
             return set(line.partition(":")[2].split())
     return set()
-
-
-def cpu() -> int:
-    return min(os.sched_getaffinity(0))
-
-
-def descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
-def tasks() -> int:
-    return len(list(Path("/proc/self/task").iterdir()))
-
-
-def mapped_bytes() -> int:
-    pages = Path("/proc/self/statm").read_text().split()[0]
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 # --- CPUID ---
@@ -225,156 +203,6 @@ def is_alive(status: Path) -> bool:
         return False
 
 
-# --- read kernels ---
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_a_kernel_sums_every_word(kernel: str) -> None:
-    size = native.kernel_bytes_per_iteration(kernel)
-    words = [(i * 0x9E3779B97F4A7C15 + 1) & (1 << 64) - 1 for i in range(3 * size // 8)]
-    whole = native.read_sum(kernel, struct.pack(f"<{len(words)}Q", *words))
-    assert whole == sum(words) & (1 << 64) - 1
-    for i in range(len(words)):
-        without = [*words[:i], 0, *words[i + 1 :]]
-        data = struct.pack(f"<{len(words)}Q", *without)
-        assert native.read_sum(kernel, data) == (whole - words[i]) & (1 << 64) - 1
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_a_kernel_refuses_a_part_of_an_iteration(kernel: str) -> None:
-    with pytest.raises(ValueError, match="cannot read"):
-        native.read_sum(kernel, bytes(native.kernel_bytes_per_iteration(kernel) + 8))
-
-
-@x86_64_only
-def test_the_default_kernel_is_avx2_where_the_cpu_has_it() -> None:
-    assert native.usable_kernel() == ("avx2" if "avx2" in cpuinfo_flags() else "sse2")
-
-
-def test_an_unknown_kernel() -> None:
-    assert native.usable_kernel("mmx") is None
-    assert native.kernel_bytes_per_iteration("mmx") == 0
-    with pytest.raises(OSError, match="run this kernel") as caught:
-        native.dram_read([cpu()], 2 * MIB, 0.1, kernel="mmx")
-    assert caught.value.errno == errno.ENOTSUP
-
-
-# --- DRAM read ---
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_dram_read_accounts_for_its_bytes(kernel: str, threads: int) -> None:
-    cpus = (sorted(os.sched_getaffinity(0)) * 2)[:threads]
-    read = native.dram_read(cpus, 9 * MIB, 0.3, kernel=kernel)
-    assert (read.kernel, read.threads) == (kernel, threads)
-    assert read.buffer_bytes_per_thread == 8 * MIB
-    assert -1 <= read.huge_page_bytes <= threads * (8 + 2) * MIB
-    assert 5 <= len(read.passes) <= 64
-    for each in read.passes:
-        assert each.bytes == threads * 8 * MIB
-        assert 0 < each.cpu_share <= 1
-        assert 1e6 < each.bytes / each.seconds < 1e13
-
-
-@pytest.mark.parametrize("omit_bytes", [4096, 256])
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_a_short_read_is_caught(kernel: str, omit_bytes: int) -> None:
-    with pytest.raises(OSError, match="read every word") as caught:
-        native.dram_read([cpu()], 4 * MIB, 0.1, kernel=kernel, omit_bytes=omit_bytes)
-    assert caught.value.errno == errno.EIO
-
-
-def test_dram_read_fills_its_budget_and_keeps_to_it() -> None:
-    start = time.monotonic()
-    read = native.dram_read([cpu()], 4 * MIB, 0.6)
-    took = time.monotonic() - start
-    assert len(read.passes) == 64
-    assert 0.4 < took < 1.2  # 64 passes of 4 MiB alone take a tenth of it
-
-
-def test_five_passes_are_made_on_no_budget_at_all() -> None:
-    assert len(native.dram_read([cpu()], 4 * MIB, 0.0).passes) == 5
-
-
-def test_huge_pages_are_counted_where_the_kernel_gives_them() -> None:
-    enabled = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-    if not enabled.exists() or "[never]" in enabled.read_text():
-        pytest.skip("transparent huge pages are off here")
-    read = native.dram_read([cpu()], 64 * MIB, 0.1)
-    if read.huge_page_bytes == 0:
-        pytest.skip("the kernel had no huge page to give")
-    assert read.huge_page_bytes % (2 * MIB) == 0
-    assert read.huge_page_bytes <= 64 * MIB
-
-
-def test_a_busy_neighbour_shows_in_the_cpu_share() -> None:
-    hog = [sys.executable, "-c", f"import os\nos.sched_setaffinity(0, {{{cpu()}}})\nwhile 1: pass"]
-    with subprocess.Popen(hog) as process:
-        try:
-            read = native.dram_read([cpu()], 128 * MIB, 1.0)
-        finally:
-            process.kill()
-    assert min(each.cpu_share for each in read.passes) < 0.9
-
-
-def test_an_impossible_cpu_is_an_oserror() -> None:
-    for cpus in ([4095], [cpu(), 4095], [4095, cpu()]):
-        with pytest.raises(OSError, match=r"pin a thread \(CPU 4095\)") as caught:
-            native.dram_read(cpus, 2 * MIB, 0.1)
-        assert caught.value.errno == errno.EINVAL
-
-
-def test_a_buffer_that_cannot_be_had_is_an_oserror() -> None:
-    with pytest.raises(OSError, match="map a buffer") as caught:
-        native.dram_read([cpu(), cpu()], 1 << 60, 0.1)
-    assert caught.value.errno == errno.ENOMEM
-
-
-@pytest.mark.parametrize(
-    ("cpus", "bytes_per_thread", "omit_bytes"),
-    [([], 4 * MIB, 0), ([-1], 4 * MIB, 0), ([0], MIB, 0), ([0], 4 * MIB, 3 * MIB)],
-)
-def test_wrong_use_is_a_valueerror(cpus: list[int], bytes_per_thread: int, omit_bytes: int) -> None:
-    with pytest.raises(ValueError, match="must"):
-        native.dram_read(cpus, bytes_per_thread, 0.1, omit_bytes=omit_bytes)
-
-
-def test_dram_read_leaves_nothing_behind() -> None:
-    def read_and_fail() -> None:
-        native.dram_read([cpu()] * 2, 2 * MIB, 0.0)
-        with pytest.raises(OSError, match="pin"):
-            native.dram_read([cpu(), 4095], 2 * MIB, 0.0)
-
-    for _ in range(5):
-        read_and_fail()
-    before = descriptors(), tasks()
-    mapped_before = mapped_bytes()
-    for _ in range(50):
-        read_and_fail()
-    assert (descriptors(), tasks()) == before
-    assert mapped_bytes() - mapped_before < 50 * 2 * MIB
-
-
-def test_the_caller_stays_unpinned_and_python_goes_on_meanwhile() -> None:
-    affinity = os.sched_getaffinity(0)
-    ticks = 0
-    done = threading.Event()
-
-    def tick() -> None:
-        nonlocal ticks
-        while not done.wait(0.005):
-            ticks += 1
-
-    ticker = threading.Thread(target=tick)
-    ticker.start()
-    native.dram_read([cpu()], 4 * MIB, 0.5)
-    done.set()
-    ticker.join()
-    assert os.sched_getaffinity(0) == affinity
-    assert ticks > 5
-
-
 # --- the extension itself ---
 
 
@@ -397,50 +225,20 @@ def test_the_extension_is_abi3() -> None:
 # --- other CPUs, by emulation ---
 
 
-def under_qemu(model: str, expression: str) -> object:
-    """Evaluate an expression of native in this Python on an emulated CPU."""
-    qemu = shutil.which("qemu-x86_64") or shutil.which("qemu-x86_64-static")
-    if not X86_64 or qemu is None:
-        pytest.skip("qemu-x86_64 (Debian's qemu-user) is not installed, or this is no x86-64")
-    code = f"import json; from nodecheck.machine import native; print(json.dumps({expression}))"
-    # -0 keeps the virtual environment's own path as argv[0]; QEMU needs the real file.
-    command = [qemu, "-cpu", model, "-0", sys.executable, os.path.realpath(sys.executable)]
-    done = subprocess.run(
-        [*command, "-c", code], capture_output=True, text=True, timeout=110, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 def test_kvm64_executes_no_hidden_instruction() -> None:
-    assert under_qemu("kvm64", "native.witness()") == dict.fromkeys(WITNESSES, "sigill")
+    assert under_qemu("kvm64", "native", "native.witness()") == dict.fromkeys(WITNESSES, "sigill")
 
 
 def test_nehalem_executes_what_it_has() -> None:
     has = {"ssse3", "sse4_1", "sse4_2", "popcnt"}
     expected = {name: "executed" if name in has else "sigill" for name in WITNESSES}
-    assert under_qemu("Nehalem", "native.witness()") == expected
+    assert under_qemu("Nehalem", "native", "native.witness()") == expected
 
 
 def test_kvm64_shows_in_cpuid_and_not_the_hosts_cpu() -> None:
-    leaves = under_qemu("kvm64", "native.cpuid()")
+    leaves = under_qemu("kvm64", "native", "native.cpuid()")
     assert isinstance(leaves, dict)
     brand = b"".join(struct.pack("<4I", *leaves[f"{0x80000002 + i:x}.0"]) for i in range(3))
     assert b"Common KVM processor" in brand
     assert leaves["7.0"] == [0, 0, 0, 0]
-    assert under_qemu("kvm64", "native.xgetbv()") is None
-
-
-@pytest.mark.parametrize(("model", "kernel"), [("kvm64", "sse2"), ("Haswell", "avx2")])
-def test_the_kernel_suits_the_emulated_cpu(model: str, kernel: str) -> None:
-    cpus = "list(native.os.sched_getaffinity(0))[:1]"
-    read = f"native.dram_read({cpus}, {4 * MIB}, 0.1)"
-    seen = under_qemu(model, f"[(r.kernel, len(r.passes)) for r in [{read}]]")
-    assert isinstance(seen, list)
-    assert seen[0][0] == kernel
-    assert seen[0][1] >= 5
-
-
-def test_kvm64_refuses_the_wide_kernels() -> None:
-    asked = "[native.usable_kernel(k) for k in ('avx2', 'avx512', 'sse2')]"
-    assert under_qemu("kvm64", asked) == [None, None, "sse2"]
+    assert under_qemu("kvm64", "native", "native.xgetbv()") is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import venv
@@ -10,6 +11,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.machine.emulated import under_qemu
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,20 +36,61 @@ def test_it_is_one_abi3_wheel_with_the_pages_and_no_generated_c(wheel: Path) -> 
     assert [name for name in names if name.startswith("nodecheck/_native")]
 
 
-@pytest.mark.timeout(400)
-def test_it_installs_and_runs_without_a_compiler(wheel: Path, tmp_path: Path) -> None:
-    venv.create(tmp_path / "env", with_pip=True)
-    bare = {"PATH": str(tmp_path / "nothing"), "HOME": str(tmp_path)}
-    python = str(tmp_path / "env" / "bin" / "python")
+@pytest.fixture(scope="module")
+def binaries(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Those of an environment that the wheel was installed in, without a compiler."""
+    place = tmp_path_factory.mktemp("installed") / "env"
+    venv.create(place, with_pip=True)
+    python = str(place / "bin" / "python")
     install = [python, "-m", "pip", "install", "--quiet", "--only-binary", ":all:", str(wheel)]
-    installed = subprocess.run(install, capture_output=True, text=True, env=bare, check=False)
+    installed = subprocess.run(
+        install, capture_output=True, text=True, env=bare(place), check=False
+    )
     assert installed.returncode == 0, installed.stderr
-    nodecheck = str(tmp_path / "env" / "bin" / "nodecheck")
-    done = subprocess.run(
-        [nodecheck, "--json", "--quick"], capture_output=True, text=True, env=bare, check=True
-    )
-    assert json.loads(done.stdout)["facts"]["cpu"]["flags"]
-    page = subprocess.run(
-        [nodecheck, "explain", "disk.low"], capture_output=True, text=True, env=bare, check=True
-    )
-    assert page.stdout.startswith("# disk.low")
+    return place / "bin"
+
+
+def bare(home: Path) -> dict[str, str]:
+    return {"PATH": str(home / "nothing"), "HOME": str(home)}
+
+
+def said(binaries: Path, *arguments: str) -> str:
+    command = [str(binaries / "nodecheck"), *arguments]
+    environment = bare(binaries)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    return done.stdout
+
+
+@pytest.mark.timeout(400)
+def test_it_installs_and_runs_without_a_compiler(binaries: Path) -> None:
+    assert json.loads(said(binaries, "--json", "--quick"))["facts"]["cpu"]["flags"]
+    assert said(binaries, "explain", "disk.low").startswith("# disk.low")
+
+
+SETS = {
+    "kvm64": {"sse2"},
+    "Nehalem": {"sse2", "sse4.2"},
+    "Haswell": {"sse2", "sse4.2", "avx", "avx2"},
+    "max": {"sse2", "sse4.2", "avx", "avx2"},
+}
+"""QEMU's model -> the instruction sets that it has of those that kernels are written for."""
+
+FIRST = {"kvm64": "sse2", "Nehalem": "sse4.2", "Haswell": "avx2", "max": "avx2"}
+"""What an engine multiplies Q4_K with."""
+
+PRODUCTS = f"""(lambda arena: arena.touch() and [
+    (k.operation, k.isa, k.usable and len(arena.decode(k, 1024, resident=True).run(1).passes))
+    for k in kernels.decode_kernels()
+])(kernels.Arena([{min(os.sched_getaffinity(0))}], 2 << 20, 4 << 20))"""
+"""A product that differs from the plain one is an OSError."""
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("model", SETS)
+def test_it_multiplies_with_what_the_cpu_has(binaries: Path, model: str) -> None:
+    found = under_qemu(model, "kernels", PRODUCTS, str(binaries / "python"))
+    assert isinstance(found, list)
+    usable = [(weights, isa) for weights, isa, ran in found if ran]
+    assert {isa for _, isa in usable} == SETS[model]
+    assert {weights for weights, _ in usable} == {weights for weights, *_ in found}
+    assert next(isa for weights, isa in usable if weights == "q4_k") == FIRST[model]

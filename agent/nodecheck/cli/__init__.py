@@ -12,6 +12,7 @@ import click
 from nodecheck import __version__
 
 COMMANDS = {
+    "bench": ("nodecheck.cli.bench", "Measure memory, placement of the CPUs and decode."),
     "capture": ("nodecheck.cli.capture", "Write this node to a directory, to be judged elsewhere."),
     "explain": ("nodecheck.cli.explain", "Print what a finding means and what to do."),
 }

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import sys
 
 import click
 
 from nodecheck.cli.inputs import read_host, read_policy, read_report, read_workload
+from nodecheck.cli.output import print_json, print_lines, progress
 from nodecheck.diagnose import diagnose, rules
 from nodecheck.model import Struct
 from nodecheck.policy import Policy
-from nodecheck.render.layout import Line
-from nodecheck.report import Report, to_json
-
-PIPE_WIDTH = 100
+from nodecheck.report import Report
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -43,7 +39,8 @@ def run(options: Options) -> None:
         raise click.UsageError("--quick runs no kernels, --kernels always does")
     policy = read_policy(options.policy)
     workload = read_workload(options.weights, options.layers, options.weight_type)
-    seen = read_report(options.saved) if options.saved else _collect(options, policy)
+    asked = workload.weight_type if workload else policy.reference_workload.weight_type
+    seen = read_report(options.saved) if options.saved else _collect(options, policy, asked)
     _print(diagnose(seen, policy, workload), options.as_json)
 
 
@@ -54,7 +51,7 @@ def _check_python(options: Options) -> None:
         raise click.BadParameter(f"{options.python}: no such program", param_hint="--python")
 
 
-def _collect(options: Options, policy: Policy) -> Report:
+def _collect(options: Options, policy: Policy, weight_type: str) -> Report:
     from nodecheck.collect import collect
 
     kernels = "never" if options.quick else options.kernels
@@ -64,7 +61,8 @@ def _collect(options: Options, policy: Policy) -> Report:
         kernels=kernels,
         python=options.python,
         thresholds=policy.thresholds,
-        progress=_progress,
+        weight_type=weight_type,
+        progress=progress,
         meanwhile=_load_rules,
     )
 
@@ -75,39 +73,10 @@ def _load_rules() -> None:
         pass
 
 
-def _can_erase() -> bool:
-    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def _progress(doing: str) -> None:
-    """One line on a terminal that can take it back; an empty one takes back the last."""
-    if _can_erase():
-        sys.stderr.write(f"\r\033[K{doing} ..." if doing else "\r\033[K")
-        sys.stderr.flush()
-
-
 def _print(report: Report, as_json: bool) -> None:
-    _progress("")
     if as_json:
-        sys.stdout.buffer.write(to_json(report))
-        sys.stdout.buffer.flush()
+        print_json(report)
         return
     from nodecheck.render import terminal
 
-    colour = (
-        sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    )
-    width = shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
-    if not colour:
-        click.echo(terminal.render_plain(report, width), nl=False)
-        return
-    _print_styled(terminal.render(report, width))
-
-
-def _print_styled(lines: list[Line]) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(highlight=False, soft_wrap=True)
-    for line in lines:
-        console.print(Text.assemble(*((span.text, span.style) for span in line)))
+    print_lines(lambda width: terminal.render(report, width))

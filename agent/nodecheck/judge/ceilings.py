@@ -31,6 +31,25 @@ ENGINE_LEVELS: tuple[tuple[str, frozenset[str]], ...] = (
 )
 """Code paths of the CPU backends, best first, and the flags that each needs."""
 
+MEASURED_LEVELS = {"sse2": "SSE2", "sse4.2": "SSSE3/SSE4", "avx": "AVX", "neon": "NEON"}
+"""Name of a measured kernel's instruction set where it is what holds decode back."""
+
+WIDE_LEVELS = ("AVX2", "avx2", "avx512", "avx512_vnni", "avx512_bf16", "dotprod")
+"""With these it is the number of cores that holds decode back."""
+
+CLEARLY_SLOWER = 1.5
+"""Between reading weights and using them up, from which one of the two is told as the limit: decode
+needs both, and they overlap only in part."""
+
+ENGINE_SHARE_FROM_MEMORY = (0.80, 1.35)
+"""Share of the rate of our products from memory that an engine's whole decode reaches. Source:
+docs/accuracy.md, where 95 % of the undisturbed runs lie between 0.84 and 1.34."""
+
+ENGINE_SHARE_LOW, ENGINE_SHARE_HIGH = 0.75, 1.2
+"""The same where products were measured from the caches alone: of one after the other, reading the
+weights and using them up, and of the slower of the two. Source: docs/accuracy.md; on one host they
+were hardly done at once (0.97 of one after the other), on another nearly (0.9 of the slower)."""
+
 VRAM_EFFICIENCY = (0.70, 0.80)
 """Share of the VRAM rate that decode reaches: 0.73-0.77 seen on an L40, 0.8 in AIConfigurator."""
 
@@ -62,6 +81,18 @@ def engine_level(flags: tuple[str, ...]) -> str | None:
     """The code path that an engine's CPU backend takes with these flags."""
     have = set(flags)
     return next((name for name, needs in ENGINE_LEVELS if needs <= have), None)
+
+
+def from_memory(rate: float) -> Range:
+    """What an engine reaches where our products from memory reach `rate`, in the same unit."""
+    low, high = ENGINE_SHARE_FROM_MEMORY
+    return Range(rate * low, rate * high)
+
+
+def from_caches(compute: float, read: float) -> Range:
+    """What an engine reaches where weights are used up at one rate and read at another."""
+    in_turn = 1 / (1 / compute + 1 / read)
+    return Range(ENGINE_SHARE_LOW * in_turn, ENGINE_SHARE_HIGH * min(compute, read))
 
 
 def core_rate(level: str, weight_type: str) -> Range | None:

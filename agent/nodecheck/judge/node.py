@@ -32,10 +32,35 @@ def cores(seen: Seen) -> Range | None:
 
 def best_read(measurements: tuple[Measurement, ...]) -> Measurement | None:
     """The best read figure over the thread counts, clean ones first."""
-    reads = (m for m in measurements if m.name == "dram_read" and m.median_bytes_per_second > 0)
+    reads = (
+        m
+        for m in measurements
+        if m.name == "dram_read" and m.memory_node is None and m.median_bytes_per_second > 0
+    )
     return max(
         reads, key=lambda m: ("contended" not in m.flags, m.median_bytes_per_second), default=None
     )
+
+
+def decode_rate(measurements: tuple[Measurement, ...], weight_type: str) -> Measurement | None:
+    """Weights of one type used up from the cores' own caches on most threads; None if disturbed."""
+    return _widest_clean(measurements, f"decode_{weight_type}")
+
+
+def decode_rate_from_memory(
+    measurements: tuple[Measurement, ...], weight_type: str
+) -> Measurement | None:
+    """The same with the weights in memory."""
+    return _widest_clean(measurements, f"decode_dram_{weight_type}")
+
+
+def _widest_clean(measurements: tuple[Measurement, ...], name: str) -> Measurement | None:
+    found = (
+        m
+        for m in measurements
+        if m.name == name and "contended" not in m.flags and m.median_bytes_per_second > 0
+    )
+    return max(found, key=lambda m: m.threads, default=None)
 
 
 def free_ram_bytes(seen: Seen) -> int | None:

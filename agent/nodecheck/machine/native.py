@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
-
-from nodecheck.model import Struct
 
 
 class NativeUnavailable(Exception):
@@ -18,14 +15,15 @@ class NativeUnavailable(Exception):
 
 
 try:
-    from nodecheck._native import ffi, lib
+    from nodecheck import _native
 except ImportError as error:
     raise NativeUnavailable(f"the C extension cannot be loaded: {error}") from error
 
+ffi, lib = _native.ffi, _native.lib
+"""The extension's own, for this module and kernels.py."""
+
 Registers = tuple[int, int, int, int]
 
-_HUGE_PAGE_BYTES = 2 << 20
-_MOST_PASSES = 64
 _MOST_SUBLEAVES = 64
 _WITNESS_OUTCOMES = {1: "executed", 2: "sigill", 3: "wrong"}
 
@@ -117,7 +115,7 @@ def witness() -> dict[str, str] | None:
     if not names:
         return None
     out = ffi.new("unsigned char[]", len(names))
-    _check(lib.nc_witness(out, len(names)), "witness")
+    check(lib.nc_witness(out, len(names)), "witness")
     return {
         name: _WITNESS_OUTCOMES[out[i]]
         for i, name in enumerate(names)
@@ -128,7 +126,7 @@ def witness() -> dict[str, str] | None:
 def _witness_names() -> Iterator[str]:
     index = 0
     while (name := lib.nc_witness_name(index)) != ffi.NULL:
-        yield _text(name)
+        yield text(name)
         index += 1
 
 
@@ -144,117 +142,15 @@ def set_mempolicy_default_errno() -> int:
 
 def die_with_parent() -> None:
     """Have the kernel kill this process when the thread that forked it ends."""
-    _check(lib.nc_die_with_parent(), "prctl(PR_SET_PDEATHSIG)")
+    check(lib.nc_die_with_parent(), "prctl(PR_SET_PDEATHSIG)")
 
 
-class ReadPass(Struct, frozen=True):
-    """One pass of all threads over their buffers.
-
-    seconds is the common window, last end - first start; cpu_share the least CPU time / wall time
-    of any thread, below 1 where something else ran on its CPU.
-    """
-
-    seconds: float
-    bytes: int
-    cpu_share: float
-
-
-class DramRead(Struct, frozen=True):
-    """How all given CPUs together read DRAM. huge_page_bytes counts all buffers; -1 is unknown."""
-
-    kernel: str
-    threads: int
-    buffer_bytes_per_thread: int
-    huge_page_bytes: int
-    passes: tuple[ReadPass, ...]
-
-
-def dram_read(
-    cpus: Sequence[int],
-    bytes_per_thread: int,
-    budget_seconds: float,
-    *,
-    kernel: str | None = None,
-    omit_bytes: int = 0,
-) -> DramRead:
-    """Read one buffer a CPU, each by a thread pinned to it, in passes spread over the budget.
-
-    The budget holds filling the buffers too, but at least 5 passes are made, at most 64.
-    bytes_per_thread is rounded down to 2 MiB. OSError where a thread cannot be pinned, a buffer
-    cannot be had, this CPU cannot run the kernel, or a checksum shows that not all was read:
-    omit_bytes leaves the end of each buffer unread, so that a test sees that happen.
-    """
-    _check_request(cpus, bytes_per_thread, omit_bytes)
-    passes = ffi.new("nc_read_pass[]", _MOST_PASSES)
-    result = ffi.new("nc_dram_result *")
-    c_cpus = ffi.new("int[]", list(cpus))
-    c_kernel = ffi.NULL if kernel is None else ffi.new("char[]", kernel.encode())
-    request = {
-        "kernel": c_kernel,
-        "cpus": c_cpus,
-        "threads": len(cpus),
-        "bytes_per_thread": bytes_per_thread,
-        "omit_bytes": omit_bytes,
-        "budget_seconds": budget_seconds,
-        "max_passes": _MOST_PASSES,
-        "passes": passes,
-    }
-    code = lib.nc_dram_read(ffi.new("nc_dram_request *", request), result)
-    if code:
-        where = f" (CPU {result.failed_cpu})" if result.failed_cpu >= 0 else ""
-        _check(code, f"cannot {_text(result.failed_step)}{where}")
-    return _dram_read(len(cpus), result, passes)
-
-
-def _check_request(cpus: Sequence[int], bytes_per_thread: int, omit_bytes: int) -> None:
-    if not cpus or min(cpus) < 0:
-        raise ValueError("cpus must name at least one CPU, none negative")
-    if bytes_per_thread < _HUGE_PAGE_BYTES:
-        raise ValueError("bytes_per_thread must be at least 2 MiB")
-    if not 0 <= omit_bytes <= _HUGE_PAGE_BYTES:
-        raise ValueError("omit_bytes must lie within 2 MiB")
-
-
-def _dram_read(threads: int, result: Any, passes: Any) -> DramRead:
-    buffer_bytes = int(result.bytes_per_thread)
-    return DramRead(
-        kernel=_text(result.kernel),
-        threads=threads,
-        buffer_bytes_per_thread=buffer_bytes,
-        huge_page_bytes=int(result.huge_page_bytes),
-        passes=tuple(
-            ReadPass(each.seconds, buffer_bytes * threads, each.cpu_share)
-            for each in passes[0 : result.passes]
-        ),
-    )
-
-
-def usable_kernel(wanted: str | None = None) -> str | None:
-    """Name the read kernel that dram_read takes; None where this CPU cannot run it."""
-    name = lib.nc_read_kernel_name(ffi.NULL if wanted is None else wanted.encode())
-    return None if name == ffi.NULL else _text(name)
-
-
-def kernel_bytes_per_iteration(kernel: str) -> int:
-    """Bytes that one iteration of a read kernel's loop reads; 0 for an unknown kernel."""
-    return int(lib.nc_read_kernel_bytes(kernel.encode()))
-
-
-def read_sum(kernel: str, data: bytes) -> int:
-    """Sum modulo 2**64 of the 64-bit words of data, by one read kernel."""
-    aligned = ffi.new_allocator(should_clear_after_alloc=False)("char[]", len(data) + 64)
-    start = aligned + -int(ffi.cast("uintptr_t", aligned)) % 64
-    ffi.memmove(start, data, len(data))
-    out = ffi.new("uint64_t *")
-    if not lib.nc_read_sum(kernel.encode(), start, len(data), out):
-        raise ValueError(f"{kernel} cannot read {len(data)} bytes here")
-    return int(out[0])
-
-
-def _text(c_string: object) -> str:
+def text(c_string: object) -> str:
+    """An ASCII string of the extension's."""
     return str(ffi.string(c_string), "ascii")
 
 
-def _check(code: int, what: str) -> None:
+def check(code: int, what: str) -> None:
+    """Raise OSError for an errno, nothing for 0."""
     if code:
         raise OSError(code, f"{what}: {os.strerror(code)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nodecheck.judge.figures import between, figure
 from nodecheck.judge.verdict import rate, span
 from nodecheck.model import Evidence, Finding, Severity, Status, Strategy, Viability
-from nodecheck.render.layout import Column, Line, Span, command, hanging, joined, plain, table
+from nodecheck.render.layout import Column, Line, Span, command, hanging, joined, table
 from nodecheck.report import Report
 from nodecheck.units import GIB, count, gib
 
@@ -38,7 +38,7 @@ def render(report: Report, width: int) -> list[Line]:
     """The report's lines, none longer than `width` save commands."""
     width = max(WIDTH_MIN, min(width, WIDTH_MAX))
     status = report.verdict.status
-    lines = [*_title(report, width), ()]
+    lines = [*title(report, width), ()]
     label = Span(status.value.upper(), STATUS_STYLES[status])
     lines += hanging(label, Span(report.verdict.headline, "bold"), INDENT, width)
     if status is Status.OK:
@@ -46,15 +46,17 @@ def render(report: Report, width: int) -> list[Line]:
     return lines + _reasons(report, width) + _strategies(report, width) + _rest(report, width)
 
 
-def render_plain(report: Report, width: int) -> str:
-    """The report without styles."""
-    return plain(render(report, width))
+def title(report: Report, width: int) -> list[Line]:
+    """The program, the node and the time that it took."""
+    first, *parts = title_parts(report)
+    return joined(first, tuple(parts), len(first) + 3, width)
 
 
-def _title(report: Report, width: int) -> list[Line]:
-    took = f"{report.elapsed_seconds:.1f} s" if report.elapsed_seconds is not None else ""
-    parts = [f"nodecheck {report.nodecheck_version}", *_node(report), took]
-    return joined(parts[0], tuple(filter(None, parts[1:])), len(parts[0]) + 3, width)
+def title_parts(report: Report) -> list[str]:
+    """The program and its version, what is known of the node, the seconds."""
+    took = f"{report.elapsed_seconds:.1f} s" if report.elapsed_seconds is not None else None
+    parts = (f"nodecheck {report.nodecheck_version}", *_node(report), took)
+    return [part for part in parts if part]
 
 
 def _node(report: Report) -> list[str]:
@@ -107,11 +109,12 @@ def _reasons(report: Report, width: int) -> list[Line]:
         return _noted(report, width)
     lines: list[Line] = [(), (Span("WHY", "bold"),)]
     for finding in faults:
-        lines += _finding(finding, width)
+        lines += fault(finding, width)
     return lines + _noted(report, width)
 
 
-def _finding(finding: Finding, width: int) -> list[Line]:
+def fault(finding: Finding, width: int) -> list[Line]:
+    """A warning or worse, with its proof, its cost and its remedy."""
     mark, style = MARKS[finding.severity]
     label = Span(f" {mark} {finding.id}   ", style)
     lines = hanging(label, Span(finding.summary), len(label.text), width)
@@ -138,11 +141,12 @@ def _evidence(evidence: Evidence) -> str:
 
 
 def _noted(report: Report, width: int) -> list[Line]:
-    notes = "; ".join(_note(f) for f in report.findings if f.severity is Severity.INFO)
+    notes = "; ".join(note(f) for f in report.findings if f.severity is Severity.INFO)
     return [(), *hanging(Span("NOTED", "bold"), Span(notes), PART_INDENT, width)] if notes else []
 
 
-def _note(finding: Finding) -> str:
+def note(finding: Finding) -> str:
+    """What is told of a finding that asks for nothing."""
     waived = f" [waived: {finding.waived}]" if finding.waived else ""
     return finding.summary.rstrip(".") + waived
 

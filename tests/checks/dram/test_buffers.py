@@ -26,6 +26,7 @@ def plan(
     total: int | None = None,
     available: int = 256 * GIB,
     guest: bool = False,
+    destination: float = 0.0,
 ) -> Buffers | None:
     return buffers.plan(
         threads=threads,
@@ -33,6 +34,7 @@ def plan(
         cache_total_bytes=share * threads if total is None else total,
         available_bytes=available,
         guest=guest,
+        destination_share=destination,
     )
 
 
@@ -50,7 +52,26 @@ def plan(
     ],
 )
 def test_sizes(found: Buffers | None, size: int, undersized: bool) -> None:
-    assert found == Buffers(size, undersized)
+    assert found is not None
+    assert (found.source_bytes, found.undersized) == (size, undersized)
+    assert found.destination_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (plan(1, share=32 * MIB, destination=0.5), Buffers(256 * MIB, 128 * MIB, 64 * MIB, False)),
+        (plan(1, share=32 * MIB, destination=1.0), Buffers(256 * MIB, 256 * MIB, 64 * MIB, False)),
+        # 256 MiB in all: two parts of three are the source
+        (
+            plan(1, share=20 * MIB, available=GIB, destination=0.5),
+            Buffers(168 * MIB, 84 * MIB, 40 * MIB, False),
+        ),
+        (plan(1, share=0), Buffers(256 * MIB, 0, 4 * MIB, False)),
+    ],
+)
+def test_a_destination_takes_its_share(found: Buffers | None, expected: Buffers) -> None:
+    assert found == expected
 
 
 def test_memory_for_less_than_twice_the_cache_measures_nothing() -> None:
@@ -61,16 +82,23 @@ def test_memory_for_less_than_twice_the_cache_measures_nothing() -> None:
 SIZES = st.integers(0, 1 << 40)
 
 
-@given(st.integers(1, 4096), st.integers(0, GIB), SIZES, st.booleans())
+@given(
+    st.integers(1, 4096),
+    st.integers(0, GIB),
+    SIZES,
+    st.booleans(),
+    st.sampled_from([0.0, 0.5, 1.0]),
+)
 def test_no_plan_takes_more_than_a_quarter(
-    threads: int, share: int, available: int, guest: bool
+    threads: int, share: int, available: int, guest: bool, destination: float
 ) -> None:
-    found = plan(threads, share=share, available=available, guest=guest)
+    found = plan(threads, share=share, available=available, guest=guest, destination=destination)
     if found is not None:
-        assert found.bytes_per_thread * threads <= available / 4
-        assert found.bytes_per_thread >= 2 * share
-        assert found.bytes_per_thread % (2 * MIB) == 0
-        assert found.undersized is (found.bytes_per_thread < 4 * share)
+        assert (found.source_bytes + found.destination_bytes) * threads <= available / 4
+        assert found.source_bytes >= found.least_bytes >= 2 * share
+        assert found.source_bytes % (2 * MIB) == found.destination_bytes % (2 * MIB) == 0
+        assert found.destination_bytes == destination * found.source_bytes
+        assert found.undersized is (found.source_bytes < 4 * share)
 
 
 def cache(cpu: int, level: int, size: str, shared: str, kind: str = "Unified") -> Tree:

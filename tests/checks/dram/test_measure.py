@@ -1,207 +1,395 @@
-"""Kernels run only where they may, one at a time, and never take the node down."""
+"""A report's kernels run one block at a time, each in a child that takes nobody along."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from nodecheck.checks.dram import DEADLINE_SECONDS, measure
-from nodecheck.checks.dram.buffers import Buffers
-from nodecheck.checks.dram.probe import probe
-from nodecheck.checks.gpu.facts import Gpu
+pytest.importorskip("nodecheck._native")
+
+from nodecheck.checks.dram import DEADLINE_SECONDS, caches, measure, session
+from nodecheck.checks.dram.caches import Cache, Caches
+from nodecheck.checks.dram.facts import DramProbe
+from nodecheck.checks.dram.figures import Result
+from nodecheck.checks.dram.plan import Block
+from nodecheck.checks.dram.room import Room
+from nodecheck.checks.dram.session import Stretch
 from nodecheck.checks.limits.facts import LimitsFacts
 from nodecheck.checks.memory.facts import MemoryFacts
 from nodecheck.checks.seen import Facts
-from nodecheck.machine import child, lock
+from nodecheck.machine import kernels
 from nodecheck.machine.host import LiveHost
 from nodecheck.machine.reader import Reader
-from tests.checks.live_tree import live_tree, while_sleeping
+from nodecheck.model import Reason
+from nodecheck.units import GB, MIB
+from tests.checks.dram.stretches import block, each_once, result, round_trips, series, stretch
+from tests.checks.live_tree import live_tree
 from tests.trees import Tree
 
-pytest.importorskip("nodecheck._native")
-
-from nodecheck.machine import native
-
-MIB = 1 << 20
 LIMIT_SECONDS = measure.LIMIT_SECONDS
 CPUS = tuple(sorted(os.sched_getaffinity(0)))
+WEIGHTS = {"q4_0", "q4_k", "q6_k", "q8_0", "f16", "bf16", "fp8_e4m3", "int4_g128"}
+STEADY = [30.0] * 9
 
 
-def facts(available: int = 4 << 30, **limits: object) -> Facts:
+def facts(available: int = 4 << 30, cpus: tuple[int, ...] = CPUS, **limits: object) -> Facts:
     return Facts(
-        limits=LimitsFacts(usable_cpus=CPUS, **limits),  # type: ignore[arg-type]
+        limits=LimitsFacts(usable_cpus=cpus, **limits),  # type: ignore[arg-type]
         memory=MemoryFacts(available_bytes=available),
     )
 
 
 @pytest.fixture(autouse=True)
-def short_and_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "KERNEL_SECONDS", 0.3)
-    monkeypatch.setattr(measure, "LIMIT_SECONDS", 30.0)
-    monkeypatch.setattr(lock, "RUN_LOCK", tmp_path)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine may be busy; whatever its caches, a little memory lies beyond them."""
+    small = Caches((Cache(4 * MIB, frozenset(CPUS)),), known=True)
+    monkeypatch.setattr(caches, "read", lambda *_: small)
+    monkeypatch.setattr(measure, "KERNEL_SECONDS", 1.0)
+    monkeypatch.setattr(measure, "LIMIT_SECONDS", 60.0)
+    monkeypatch.setattr(measure, "TOUCH_SECONDS", 30.0)
 
 
-def test_one_and_all_threads_are_measured() -> None:
-    reader = Reader(LiveHost(), "dram")
-    found = probe(reader, facts(), "always")
-    assert reader.gaps == []
-    assert [each.threads for each in found.measurements] == sorted({1, len(CPUS)})
-    assert all(
-        each.passes >= 1 and each.median_bytes_per_second > 1e8 for each in found.measurements
-    )
-    assert found.facts.skipped is None
-    assert found.facts.kernel == native.usable_kernel()
-    assert all(each.load is not None for each in found.measurements)
+@pytest.fixture
+def reader() -> Reader:
+    return Reader(LiveHost(), "dram")
 
 
-def test_a_quota_bounds_the_threads() -> None:
-    reader = Reader(LiveHost(), "dram")
-    found = probe(reader, facts(thread_budget=1), "always")
-    assert [each.threads for each in found.measurements] == [1]
+def told(reader: Reader) -> list[tuple[Reason, str]]:
+    return [(gap.reason, gap.detail) for gap in reader.gaps]
 
 
-def test_too_little_memory_is_said_plainly() -> None:
-    reader = Reader(LiveHost(), "dram")
-    found = probe(reader, facts(memory_headroom_bytes=6 * MIB), "always")
-    assert found.measurements == ()
-    assert "not measurable" in (found.facts.skipped or "")
-    assert len(reader.gaps) >= 1
+# --- on this machine ---
 
 
-@pytest.mark.parametrize(
-    "seen", [Facts(), Facts(limits=LimitsFacts(usable_cpus=CPUS)), facts(available=0)]
-)
-def test_what_is_not_known_is_not_guessed(seen: Facts) -> None:
-    reader = Reader(LiveHost(), "dram")
-    assert probe(reader, seen, "always").measurements == ()
-    assert reader.gaps != []
-
-
-def test_a_cpu_that_cannot_be_had_is_a_gap() -> None:
-    reader = Reader(LiveHost(), "dram")
-    seen = Facts(
-        limits=LimitsFacts(usable_cpus=(4095,)), memory=MemoryFacts(available_bytes=1 << 32)
-    )
-    assert probe(reader, seen, "always").measurements == ()
-    assert "4095" in reader.gaps[0].detail
-
-
-def test_a_second_measurement_waits_for_none() -> None:
-    def second() -> str:
-        return probe(Reader(LiveHost(), "dram"), facts(), "always").facts.skipped or ""
-
-    with lock.measuring() as alone:
-        assert alone
-        assert "another nodecheck" in (child.call(second, str, 10).value or "")
-
-
-def test_a_busy_gpu_is_left_alone() -> None:
-    seen = Facts(gpus=(Gpu(name="a card", utilisation_share=0.5),))
-    found = probe(Reader(LiveHost(), "dram"), seen, "auto")
-    assert found.facts.skipped == "a card is busy (50 %)"
-
-
-def stat(idle: int, busy: int) -> str:
-    return f"cpu  0 0 0 0\ncpu0 {busy} 0 0 {idle} 0 0 0 0 0 0\nintr 5\n"
-
-
-@pytest.mark.parametrize(("busy", "expected"), [(12, True), (8, False)])
-def test_busy_cpus_are_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: int, expected: bool
+def test_reads_and_decode_on_one_and_on_all_cpus(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tree: Tree = {"proc/stat": stat(100, 100)}
-    later: Tree = {"proc/stat": stat(120 - busy, 100 + busy)}
-    host = live_tree(tree, tmp_path / "node")
-    while_sleeping(monkeypatch, "nodecheck.checks.dram.probe", tmp_path / "node", later)
-    skipped = probe(Reader(host, "dram"), Facts(), "auto").facts.skipped or ""
-    assert ("CPUs are busy" in skipped) is expected
+    monkeypatch.setattr(session, "_spend", each_once)
+    found = measure.run(reader, facts(), "q4_k")
+    assert reader.gaps == []
+    counts = sorted({1, len(CPUS)})
+    for count in counts:
+        names = {each.name for each in found.measurements if each.threads == count}
+        assert names == {"dram_read", "decode_dram_q4_k"} | {f"decode_{w}" for w in WEIGHTS}
+    assert {each.threads for each in found.measurements} == set(counts)
+    assert all(each.passes >= 1 for each in found.measurements)
+    assert all(each.median_bytes_per_second > 1e7 for each in found.measurements)
+    reads = [each for each in found.measurements if each.name == "dram_read"]
+    assert found.facts.kernel == reads[-1].kernel
+    assert found.facts.skipped is None
+    assert found.facts.pairs == len(CPUS) * (len(CPUS) - 1) // 2
+    assert (found.facts.buffer_bytes_per_thread or 0) >= 4 * MIB
 
 
-def test_never_runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "run", lambda *_: pytest.fail("a kernel ran"))
-    found = probe(Reader(LiveHost(), "dram"), facts(), "never")
-    assert found.facts.skipped == "not asked for"
+@pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs")
+def test_round_trips_before_and_after_come_with_the_figures(reader: Reader) -> None:
+    found = measure.run(reader, facts(cpus=CPUS[:2]), "q4_k")
+    assert [trip.cpus for trip in found.facts.round_trips] == [CPUS[:2]]
+    for each in found.measurements:
+        assert (each.round_trip_seconds is None) == (each.threads == 1)
+        assert all(1e-9 < seconds < 1 for seconds in each.round_trip_seconds or ())
 
 
-def test_a_missing_extension_is_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(*_: object) -> None:
-        raise native.NativeUnavailable("the C extension cannot be loaded: no file")
+def test_a_quota_bounds_the_threads(reader: Reader) -> None:
+    found = measure.run(reader, facts(thread_budget=1), "q4_k")
+    assert {each.threads for each in found.measurements} == {1}
 
-    monkeypatch.setattr(measure, "run", missing)
-    reader = Reader(LiveHost(), "dram")
-    assert "C extension" in (probe(reader, facts(), "always").facts.skipped or "")
+
+def test_a_cpu_that_cannot_be_had_is_a_gap(reader: Reader) -> None:
+    assert measure.run(reader, facts(cpus=(4095,)), "q4_k").measurements == ()
+    assert [reason for reason, _ in told(reader)] == [Reason.FAILED]
+    assert "kernels on 1 thread: OSError" in told(reader)[0][1]
+    assert "4095" in told(reader)[0][1]
+
+
+# --- what there is no room for ---
+
+
+@pytest.mark.parametrize("seen", [Facts(), Facts(limits=LimitsFacts(usable_cpus=CPUS))])
+def test_what_is_not_known_is_not_guessed(reader: Reader, seen: Facts) -> None:
+    found = measure.run(reader, seen, "q4_k")
+    assert found.measurements == ()
+    assert "not known" in (found.facts.skipped or "")
     assert len(reader.gaps) == 1
 
 
-def hang(*_: object) -> None:
-    time.sleep(60)
-
-
-def die(*_: object) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-@pytest.mark.parametrize(("fault", "word"), [(hang, "no answer"), (die, "SIGKILL")])
-def test_a_kernel_that_hangs_or_is_killed_takes_nobody_along(
-    monkeypatch: pytest.MonkeyPatch, fault: object, word: str
-) -> None:
-    monkeypatch.setattr(measure._Kernel, "__call__", fault)
-    monkeypatch.setattr(measure, "LIMIT_SECONDS", 0.8)
-    monkeypatch.setattr(measure, "LEAST_SECONDS", 0.1)
-    reader = Reader(LiveHost(), "dram")
-    found = probe(reader, facts(), "always")
+@pytest.mark.parametrize("available", [0, 6 * MIB])
+def test_too_little_memory_is_said_plainly(reader: Reader, available: int) -> None:
+    found = measure.run(reader, facts(memory_headroom_bytes=available), "q4_k")
     assert found.measurements == ()
-    assert word in reader.gaps[0].detail
+    assert (found.facts.skipped or "").startswith("not measurable on 1 thread")
+    assert [reason for reason, _ in told(reader)] == [Reason.UNSUPPORTED] * len({1, len(CPUS)})
 
 
-def test_the_child_offers_itself_to_the_oom_killer() -> None:
-    def work() -> str:
-        native.dram_read = lambda *_: None  # type: ignore[assignment] # in the child only
-        measure._Kernel((0,), Buffers(2 * MIB, undersized=False), 0.0)()
-        return Path("/proc/self/oom_score_adj").read_text().strip()
+# --- children that fail ---
 
-    assert child.call(work, str, 10).value == "1000"
+Fault = Callable[[Reader, Block], Stretch]
 
 
-@pytest.mark.parametrize(
-    ("cpus", "budget", "counts"),
-    [
-        (1, None, (1,)),
-        (2, None, (1, 2)),
-        (7, None, (1, 7)),
-        (8, None, (1, 4, 8)),
-        (96, 7, (1, 7)),
-        (96, None, (1, 48, 96)),
-        (4, 9, (1, 4)),
-    ],
-)
-def test_thread_counts(cpus: int, budget: int | None, counts: tuple[int, ...]) -> None:
-    assert measure.thread_counts(cpus, budget) == counts
+def hang(*_: object) -> Stretch:
+    time.sleep(60)
+    raise AssertionError
 
 
-def siblings(pairs: dict[int, str]) -> Tree:
-    root = "sys/devices/system/cpu"
-    return {f"{root}/cpu{c}/topology/thread_siblings_list": f"{s}\n" for c, s in pairs.items()}
+def die(*_: object) -> Stretch:
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+def run_out_of_room(*_: object) -> Stretch:
+    raise kernels.NoRoom
+
+
+def be_slow(*_: object) -> Stretch:
+    raise kernels.TooSlow("memory is touched at 0.15 GB/s")
 
 
 @pytest.mark.parametrize(
-    "pairs",
+    ("fault", "reason", "word"),
     [
-        {0: "0-1", 1: "0-1", 2: "2-3", 3: "2-3"},
-        {0: "0,2", 1: "1,3", 2: "0,2", 3: "1,3"},
+        (hang, Reason.TIMEOUT, "no answer within"),
+        (die, Reason.FAILED, "died by SIGKILL"),
+        (run_out_of_room, Reason.FAILED, "other work took the memory meanwhile"),
+        (be_slow, Reason.FAILED, "kernels on 1 thread: memory is touched at 0.15 GB/s"),
     ],
 )
-def test_half_of_the_threads_are_one_a_core(tmp_path: Path, pairs: dict[int, str]) -> None:
-    reader = Reader(live_tree(siblings(pairs), tmp_path / "node"), "dram")
-    cpus = measure.by_core(reader, (0, 1, 2, 3))
-    chosen = measure.spread(cpus, 2)
-    assert len({pairs[cpu] for cpu in chosen}) == 2
-    assert measure.spread(cpus, 4) == cpus
+def test_a_block_that_fails_takes_nobody_along(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch, fault: Fault, reason: Reason, word: str
+) -> None:
+    monkeypatch.setattr(session, "run", fault)
+    monkeypatch.setattr(measure, "LIMIT_SECONDS", 0.8)
+    began = time.monotonic()
+    found = measure.run(reader, facts(thread_budget=1), "q4_k")
+    assert time.monotonic() - began < 10
+    assert found.measurements == ()
+    assert found.facts.skipped == "the kernels failed"
+    [(given_reason, detail)] = told(reader)
+    assert given_reason is reason
+    assert word in detail
+
+
+class Children:
+    """Stands in for the session: what it does in each child in turn, told apart by a file."""
+
+    def __init__(self, counter: Path, *faults: Fault | None) -> None:
+        self.counter = counter
+        self.faults = faults
+
+    def __call__(self, reader: Reader, wanted: Block) -> Stretch:
+        number = len(self.counter.read_text()) if self.counter.exists() else 0
+        self.counter.write_text("x" * (number + 1))
+        fault = self.faults[number] if number < len(self.faults) else None
+        return fault(reader, wanted) if fault else stretch(series([30.0 + number] * 5))
+
+    @property
+    def count(self) -> int:
+        return len(self.counter.read_text())
+
+
+@pytest.mark.parametrize(
+    ("faults", "failed"),
+    [((), 0), ((die,), 0), ((None, die), 0), ((die, be_slow), 1)],
+)
+def test_a_block_that_fails_has_a_second_chance(
+    reader: Reader,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    faults: tuple[Fault | None, ...],
+    failed: int,
+) -> None:
+    children = Children(tmp_path / "count", *faults)
+    monkeypatch.setattr(session, "run", children)
+    found = measure.run(reader, facts(thread_budget=1), "q4_k")
+    assert children.count == measure.TURNS
+    assert len(found.measurements) == 1 - failed
+    assert len(reader.gaps) == failed
+    if failed:
+        assert "0.15 GB/s" in reader.gaps[0].detail  # the last word
+    else:
+        assert found.measurements[0].passes == 5 * (2 - len([f for f in faults if f]))
+
+
+def test_thread_counts_are_measured_in_turns_the_widest_first(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+
+    def noted(_: Reader, wanted: Block) -> Stretch:
+        with log.open("a") as file:
+            file.write(f"{len(wanted.cpus)} ")
+        return stretch(series([30.0] * 5))
+
+    monkeypatch.setattr(session, "run", noted)
+    found = measure.run(reader, facts(available=1 << 38, cpus=tuple(range(16))), "q4_k")
+    assert log.read_text() == "16 8 1 16 8 1 "
+    assert [each.threads for each in found.measurements] == [1, 8, 16]
+    assert {each.passes for each in found.measurements} == {10}
+
+
+def test_on_a_busy_node_the_widest_is_measured_at_least(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(_: Reader, wanted: Block) -> Stretch:
+        if len(wanted.cpus) == 1:
+            return hang()
+        time.sleep(0.5)
+        return stretch(series([30.0] * 5))
+
+    monkeypatch.setattr(session, "run", slow)
+    monkeypatch.setattr(measure, "LIMIT_SECONDS", 1.4)
+    found = measure.run(reader, facts(cpus=(0, 1)), "q4_k")
+    assert [each.threads for each in found.measurements] == [2]
+    assert [reason for reason, _ in told(reader)] == [Reason.TIMEOUT]
+
+
+def test_a_node_that_leaves_no_time_is_said_to(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "LIMIT_SECONDS", 0.1)
+    measure.run(reader, facts(thread_budget=1), "q4_k")
+    assert told(reader) == [(Reason.TIMEOUT, "kernels on 1 thread: the node left no time for it")]
+
+
+def test_gaps_are_told_in_the_order_of_the_blocks(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "run", die)
+    measure.run(reader, facts(available=1 << 38, cpus=tuple(range(16))), "q4_k")
+    words = [detail.partition(":")[0] for _, detail in told(reader)]
+    assert words == ["kernels on 16 threads", "kernels on 8 threads", "kernels on 1 thread"]
 
 
 def test_the_kernels_end_before_the_probe_must() -> None:
     assert DEADLINE_SECONDS > 1 + LIMIT_SECONDS
+
+
+# --- what else ran ---
+
+STAT = "cpu0 {0} 0 0 {1} 0 0 0 {2}\ncpu1 {3} 0 0 {4} 0 0 0 0\n"
+
+
+def changing(directory: Path, monkeypatch: pytest.MonkeyPatch, tree: Tree, later: Tree) -> Reader:
+    """A node whose counters move while a child measures."""
+
+    def work(*_: object) -> Stretch:
+        for path, text in later.items():
+            (directory / path).write_text(str(text))
+        return stretch(series(STEADY))
+
+    monkeypatch.setattr(session, "run", work)
+    return Reader(live_tree(tree, directory), "dram")
+
+
+def test_other_work_is_seen_beside_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = changing(
+        tmp_path / "node",
+        monkeypatch,
+        {
+            "proc/stat": STAT.format(0, 100, 0, 0, 100),
+            "proc/pressure/cpu": "some avg10=0 total=0\n",
+            "sys/cpu.stat": "nr_periods 1\nnr_throttled 1\nthrottled_usec 5\n",
+        },
+        {
+            "proc/stat": STAT.format(90, 100, 10, 25, 175),
+            "proc/pressure/cpu": "some avg10=0 total=1000000000\n",
+            "sys/cpu.stat": "nr_periods 9\nnr_throttled 2\nthrottled_usec 5\n",
+        },
+    )
+    seen = facts(throttled_source="/sys/cpu.stat")
+    found = measure.one(reader, seen, block(1), time.monotonic() + 60)
+    assert isinstance(found, Result)
+    assert found.load.other_cpus_busy_share == pytest.approx(0.25)  # not its own CPU 0
+    assert found.load.steal_share == pytest.approx(10 / 200)
+    assert found.load.pressure_share == 1.0
+    assert found.throttled
+
+
+def test_a_quota_that_did_not_bite_is_no_throttling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = changing(
+        tmp_path / "node",
+        monkeypatch,
+        {"sys/cpu.stat": "nr_periods 1\nnr_throttled 1\n"},
+        {"sys/cpu.stat": "nr_periods 9\nnr_throttled 1\n"},
+    )
+    end = time.monotonic() + 60
+    for seen in (facts(throttled_source="/sys/cpu.stat"), facts()):
+        found = measure.one(reader, seen, block(1), end)
+        assert isinstance(found, Result)
+        assert not found.throttled
+        assert found.load.other_cpus_busy_share is None
+
+
+# --- what is told ---
+
+
+def concluded(*results: Result, known: bool = True) -> DramProbe:
+    caches = Caches((Cache(32 * MIB, frozenset({0, 1})),) * 2, known=known)
+    room = Room((0, 1, 2), 1 << 34, caches, guest=True)
+    return measure.result(Reader(LiveHost(), "dram"), room, results)
+
+
+def test_figures_by_threads_and_the_facts_of_the_widest() -> None:
+    found = concluded(
+        result(series(STEADY, kernel="avx512"), of=block(3), source_bytes=64 * MIB),
+        result(series([20.0] * 9), series([9.0] * 9, name="decode_q4_k"), of=block(1)),
+    )
+    assert [(each.threads, each.name) for each in found.measurements] == [
+        (1, "decode_q4_k"),
+        (1, "dram_read"),
+        (3, "dram_read"),
+    ]
+    assert (found.facts.kernel, found.facts.buffer_bytes_per_thread) == ("avx512", 64 * MIB)
+    assert (found.facts.llc_bytes, found.facts.llc_count) == (64 * MIB, 2)
+    assert found.facts.pairs == 3
+    assert found.facts.warnings == ()
+
+
+def test_the_kernel_is_that_of_the_node_and_not_of_one_of_its_parts() -> None:
+    found = concluded(
+        result(series(STEADY, kernel="avx512"), of=block(3)),
+        result(series(STEADY, kernel="sse2"), of=block(1, cpu_node=1, memory_node=1)),
+    )
+    assert found.facts.kernel == "avx512"
+
+
+def test_a_cache_size_that_was_assumed_is_no_fact() -> None:
+    found = concluded(result(series(STEADY)), known=False)
+    assert (found.facts.llc_bytes, found.facts.llc_count) == (None, None)
+    assert "assumed" in found.facts.warnings[0]
+
+
+def test_the_round_trips_are_the_last_of_the_most_cpus() -> None:
+    found = concluded(
+        result(series(STEADY), of=block(3), after=[55, 56]),
+        result(series(STEADY), of=block(2), after=[1]),
+        result(series(STEADY), of=block(3), after=[57, 58]),
+        result(series(STEADY), of=block(2), after=[2]),
+    )
+    assert found.facts.round_trips == round_trips([57, 58])
+
+
+@pytest.mark.parametrize(
+    ("share", "rate", "words"),
+    [
+        (1.0, 6 * GB, []),
+        (None, 6 * GB, []),
+        (0.5, 0.5 * GB, []),
+        (0.4, 6 * GB, ["small pages"]),
+        (1.0, 0.15 * GB, ["touched at 0.1 GB/s"]),
+        (0.0, 0.15 * GB, ["small pages", "0.1 GB/s"]),
+    ],
+)
+def test_memory_that_is_unlike_a_servers_is_said(
+    share: float | None, rate: float, words: list[str]
+) -> None:
+    made = stretch(series(STEADY), huge_page_share=share, touch_rate=rate)
+    warnings = concluded(Result(block(), made, result().load, False)).facts.warnings
+    assert len(warnings) == len(words)
+    assert all(word in warning for word, warning in zip(words, warnings, strict=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from nodecheck.checks.cpu.facts import CpuFacts
 from nodecheck.checks.dram import floors
@@ -109,6 +110,21 @@ def test_half_of_the_floor_is_critical_if_the_figure_is_steady() -> None:
 )
 def test_no_accusation(seen: Seen) -> None:
     assert judge(seen) == {}
+
+
+def test_what_one_node_reads_of_another_is_not_what_all_read() -> None:
+    """Figures of NUMA nodes are of a part of the CPUs, on memory that lies far away."""
+    across = tuple(
+        replace(each, cpu_node=0, memory_node=1) for each in read_rates({1: 3.0, 2: 3.1, 8: 3.1})
+    )
+    assert judge(Seen(facts=node(MASKED, {}).facts, policy=Policy(), measurements=across)) == {}
+
+
+def test_the_evidence_counts_the_passes() -> None:
+    seen = node(MASKED, {8: 11.7})
+    passes = tuple(replace(each, passes=20) for each in seen.measurements)
+    [finding] = judge(replace(seen, measurements=passes)).values()
+    assert finding.evidence[0].source == "read kernel sse2, median of 20 clean passes"
 
 
 def test_a_small_guest_on_a_slow_host() -> None:

@@ -3,112 +3,154 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodecheck.checks.dram.statistics import measurement, quantile
-from nodecheck.model import Load, Measurement
+from nodecheck.checks.dram.statistics import (
+    Figure,
+    clean,
+    figure,
+    has_moved,
+    is_disturbed,
+    quantile,
+)
+from nodecheck.machine.kernels import Pass
+from nodecheck.model import Load
 
-GB = 10**9
-
-
-@dataclass(frozen=True)
-class Pass:
-    seconds: float
-    bytes: int
-    cpu_share: float
-
-
-@dataclass(frozen=True)
-class Run:
-    passes: Sequence[Pass]
-    kernel: str = "sse2"
-    threads: int = 2
+STEADY = [30.0, 31, 29, 30, 30, 31, 29, 30, 30, 30]
 
 
-def at(rates: Sequence[float], share: float = 1.0) -> list[Pass]:
-    """Passes at so many GB/s."""
-    return [Pass(0.01, int(rate * GB * 0.01), share) for rate in rates]
+def of(values: Sequence[float], *, disturbed: bool = False, moved: bool = False) -> Figure:
+    return figure(values, disturbed=disturbed, moved=moved)
 
 
-def figure(
-    passes: Sequence[Pass],
-    *,
-    load: Load = Load(other_cpus_busy_share=0.0, steal_share=0.0),  # noqa: B008
-    throttled: bool = False,
-    undersized: bool = False,
-) -> Measurement:
-    found = measurement(Run(passes), load, throttled=throttled, undersized=undersized)
-    assert found is not None
-    return found
+def passes(count: int, cpu_share: float = 1.0, seconds: float = 0.01) -> list[Pass]:
+    return [Pass(seconds, 1 << 20, cpu_share)] * count
+
+
+# --- which passes count ---
+
+
+@pytest.mark.parametrize(
+    ("given_passes", "count", "few"),
+    [
+        (passes(9), 9, False),
+        (passes(5) + passes(9, 0.5), 5, False),
+        (passes(5, 0.985) + passes(9, 0.984), 5, False),
+        (passes(4) + passes(9, 0.5), 13, True),  # four tell nothing of the spread
+        (passes(3), 3, True),
+        (passes(6) + passes(9, seconds=0.0) + passes(1, seconds=-1.0), 6, False),
+        (passes(9, seconds=0.0), 0, True),
+        ([], 0, True),
+    ],
+)
+def test_passes_that_lost_their_cpu_do_not_count(
+    given_passes: list[Pass], count: int, few: bool
+) -> None:
+    usable, seen_few = clean(given_passes)
+    assert (len(usable), seen_few) == (count, few)
+
+
+# --- what they come to ---
 
 
 def test_steady_passes() -> None:
-    found = figure(at([30, 31, 29, 30, 30, 31, 29, 30, 30, 30]))
-    assert found.median_bytes_per_second == pytest.approx(30 * GB)
-    assert found.max_bytes_per_second == pytest.approx(31 * GB)
-    assert (found.passes, found.flags) == (10, ())
-    assert (found.name, found.kernel, found.threads) == ("dram_read", "sse2", 2)
-    assert "counted once" in found.convention
-
-
-def test_a_disturbed_pass_does_not_count() -> None:
-    found = figure(at([30] * 6) + at([14] * 9, share=0.5))
-    assert found.median_bytes_per_second == pytest.approx(30 * GB)
-    assert (found.passes, found.flags) == (6, ())
-
-
-def test_too_few_clean_passes_are_contention() -> None:
-    found = figure(at([30] * 4) + at([14] * 9, share=0.5))
-    assert found.median_bytes_per_second == pytest.approx(14 * GB)
-    assert "contended" in found.flags
+    assert of(STEADY) == Figure(median=30, p10=29, p90=31, most=31, count=10, flags=())
 
 
 @pytest.mark.parametrize(
-    "load",
+    ("values", "flags"),
     [
-        Load(other_cpus_busy_share=0.5),  # blind to a thread's own CPU time
-        Load(steal_share=0.03),
+        ([30.0] * 9, ()),
+        ([30, 30, 22, 30, 30, 22, 30, 30, 22, 30], ("contended",)),  # neighbours on the host
+        ([30, 30, 26, 30, 30, 26, 30, 30, 26, 30], ()),
+        ([35, 35, 61, 35, 35, 35, 35, 61, 35, 35], ("bimodal",)),
+        ([35, 35, 35, 35, 35, 35, 35, 43.5, 35, 35], ()),
+        ([35, 35, 35, 35, 35, 35, 35, 44, 35, 35], ("bimodal",)),
+        ([30.0] * 6 + [26.0] * 6, ("unsteady",)),
+        ([26.0] * 6 + [30.0] * 6, ("unsteady",)),
+        ([30.0] * 6 + [27.5] * 6, ()),
+        ([61.0] * 6 + [35.0] * 6, ("bimodal", "unsteady")),
+        ([30.0], ()),
     ],
 )
-def test_what_no_thread_sees_is_contention_too(load: Load) -> None:
-    assert figure(at([22] * 9), load=load).flags == ("contended",)
+def test_what_figures_show_of_themselves(values: list[float], flags: tuple[str, ...]) -> None:
+    assert of(values).flags == flags
 
 
-def test_neighbours_on_the_host_show_as_spread() -> None:
-    assert figure(at([30, 30, 22, 30, 30, 22, 30, 30, 22, 30])).flags == ("contended",)
-
-
-def test_throttling_between_the_samples_is_contention() -> None:
-    assert figure(at([22] * 9), throttled=True).flags == ("contended",)
-
-
-def test_two_states_of_the_host() -> None:
-    found = figure(at([35, 35, 61, 35, 35, 35, 35, 61, 35, 35]))
-    assert found.median_bytes_per_second == pytest.approx(35 * GB)
-    assert found.flags == ("bimodal",)
+def test_what_was_disturbed_is_contended_whatever_it_shows() -> None:
+    assert of([22.0] * 9, disturbed=True).flags == ("contended",)
 
 
 def test_two_states_under_contention_are_only_contention() -> None:
-    assert figure(at([35] * 9 + [61]), throttled=True).flags == ("contended",)
+    assert of([35.0] * 5 + [61] + [35] * 4, disturbed=True).flags == ("contended",)
 
 
-def test_drift() -> None:
-    assert figure(at([30] * 6 + [26] * 6)).flags == ("unsteady",)
+def test_cpus_that_were_moved_are_two_states() -> None:
+    assert of([30.0] * 9, moved=True).flags == ("bimodal",)
+    assert of([30.0] * 9, moved=True, disturbed=True).flags == ("bimodal", "contended")
 
 
 def test_small_buffers() -> None:
-    assert figure(at([30] * 6), undersized=True).flags == ("undersized",)
+    assert figure(STEADY, disturbed=False, undersized=True).flags == ("undersized",)
+
+
+# --- what else ran ---
 
 
 @pytest.mark.parametrize(
-    "passes", [[], [Pass(0.0, 5, 1.0)], [Pass(-1.0, 5, 1.0)], [Pass(1.0, 0, 1.0)]]
+    ("load", "disturbed"),
+    [
+        (Load(), False),
+        (Load(other_cpus_busy_share=0.10), False),
+        (Load(other_cpus_busy_share=0.11), True),  # no thread's own CPU time shows it
+        (Load(steal_share=0.02), False),
+        (Load(steal_share=0.03), True),
+        (Load(run_delay_share=0.05), False),
+        (Load(run_delay_share=0.06), True),
+        (Load(pressure_share=0.10), False),
+        (Load(pressure_share=0.11), True),
+        (Load(thread_cpu_share_min=0.1), False),  # those passes are left out one by one
+    ],
 )
-def test_no_usable_pass_is_no_figure(passes: list[Pass]) -> None:
-    assert measurement(Run(passes), Load(), throttled=False, undersized=False) is None
+def test_other_work(load: Load, disturbed: bool) -> None:
+    assert is_disturbed(load) is disturbed
+
+
+@pytest.mark.parametrize(
+    ("trips", "moved"),
+    [
+        (None, False),
+        ((55e-9, 55e-9), False),
+        ((50e-9, 99e-9), False),
+        ((55e-9, 320e-9), True),
+        ((320e-9, 55e-9), True),
+        ((0.0, 0.0), False),
+    ],
+)
+def test_cpus_that_lie_elsewhere_than_before(
+    trips: tuple[float, float] | None, moved: bool
+) -> None:
+    assert has_moved(trips) is moved
+
+
+# --- quantiles ---
+
+
+@pytest.mark.parametrize(
+    ("values", "share", "expected"),
+    [
+        ([5.0], 0.1, 5.0),
+        ([2.0, 1.0], 0.5, 1.5),
+        ([4.0, 1.0, 3.0, 2.0], 0.9, 3.7),
+        ([1.0, 2.0, 3.0, 4.0, 5.0], 0.25, 2.0),
+    ],
+)
+def test_quantiles(values: list[float], share: float, expected: float) -> None:
+    assert quantile(values, share) == pytest.approx(expected)
 
 
 RATES = st.lists(st.floats(0.5, 900), min_size=1, max_size=64)
@@ -123,15 +165,23 @@ def test_quantiles_lie_within_and_in_order(rates: list[float], share: float) -> 
     assert quantile(rates, 1) == max(rates)
 
 
-@given(RATES, st.lists(st.floats(0, 1), min_size=64, max_size=64))
-def test_any_passes_give_a_figure_in_order(rates: list[float], shares: list[float]) -> None:
-    passes = [Pass(1.0, int(rate * GB), share) for rate, share in zip(rates, shares, strict=False)]
-    found = figure(passes)
-    low, high = found.p10_bytes_per_second, found.p90_bytes_per_second
-    most = found.max_bytes_per_second
-    assert low is not None
-    assert high is not None
-    assert most is not None
-    assert low <= found.median_bytes_per_second * (1 + 1e-9)
-    assert found.median_bytes_per_second <= high * (1 + 1e-9)
-    assert high <= most
+@given(RATES, st.booleans(), st.booleans())
+def test_any_values_give_a_figure_in_order(
+    rates: list[float], disturbed: bool, moved: bool
+) -> None:
+    found = of(rates, disturbed=disturbed, moved=moved)
+    ordered = (found.p10, found.median, found.p90, found.most)
+    assert all(low <= high * (1 + 1e-9) for low, high in pairwise(ordered))
+    assert found.count == len(rates)
+    assert ("contended" in found.flags) >= disturbed
+    assert ("bimodal" in found.flags) >= moved
+
+
+@given(RATES, st.floats(0.001, 1000))
+def test_flags_do_not_depend_on_the_unit(rates: list[float], unit: float) -> None:
+    one, other = of(rates), of([rate * unit for rate in rates])
+    near = any(
+        abs(limit - 1) < 1e-6
+        for limit in (max(rates) / (1.25 * one.median), (one.p90 - one.p10) / (0.2 * one.median))
+    )
+    assert near or set(one.flags) - {"unsteady"} == set(other.flags) - {"unsteady"}

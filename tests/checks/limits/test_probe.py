@@ -6,10 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from nodecheck.checks.limits import cpu_quota, memory_limit
 from nodecheck.checks.limits.facts import LimitsFacts
 from nodecheck.checks.limits.probe import probe
 from nodecheck.machine.host import CapturedHost
@@ -217,14 +214,3 @@ def test_a_live_group_without_trouble_is_not_waited_for(
     slept = while_sleeping(monkeypatch, "nodecheck.checks.limits.probe", tmp_path, {})
     facts = read(live_tree(tree, tmp_path))
     assert (facts.throttled_share, facts.throttled_share_now, slept) == (0.0, None, [])
-
-
-@given(st.text())
-def test_counters_take_any_text(text: str) -> None:
-    assert all(value >= 0 for value in cpu_quota.counters(text).values())
-
-
-@given(st.integers())
-def test_any_number_is_a_limit_or_none(value: int) -> None:
-    limit = memory_limit._limit(str(value))
-    assert limit is None or 0 < limit < 1 << 60

@@ -1,4 +1,4 @@
-"""How large a measurement's buffers are: beyond the caches, within what memory is free."""
+"""How large a measurement's memory is: beyond the caches, within what memory is free."""
 
 from __future__ import annotations
 
@@ -21,9 +21,15 @@ STEP_BYTES = 2 * MIB
 
 
 class Buffers(Struct, frozen=True):
-    """`undersized`: less than four times the cache, so part of the reads may hit it."""
+    """The memory of each thread: a source to read and behind it a destination to write to.
 
-    bytes_per_thread: int
+    `least_bytes` of a source still lie beyond the caches. `undersized`: less than four times the
+    cache, so part of the reads may hit it.
+    """
+
+    source_bytes: int
+    destination_bytes: int
+    least_bytes: int
     undersized: bool
 
 
@@ -34,17 +40,22 @@ def plan(
     cache_total_bytes: int,
     available_bytes: int,
     guest: bool,
+    destination_share: float = 0.0,
 ) -> Buffers | None:
-    """The buffer of each of `threads`; None where memory allows less than twice its cache.
+    """The memory of each of `threads`; None where what is free allows less than twice its cache.
 
-    `cache_share_bytes` is the last level cache that one thread can have for itself.
+    `cache_share_bytes` is the last level cache that one thread can have for itself; a destination
+    is `destination_share` of the source.
     """
     wanted = max(PREFERRED_BYTES, CACHE_MULTIPLE * cache_share_bytes)
     if guest:
         wanted = max(wanted, GUEST_TOTAL_BYTES / threads)
     cap = max(TOTAL_CAP_BYTES, CACHE_MULTIPLE * cache_total_bytes)
-    total = min(wanted * threads, MEMORY_SHARE * available_bytes, cap)
-    size = int(total / threads) // STEP_BYTES * STEP_BYTES
-    if size < max(STEP_BYTES, CACHE_MULTIPLE_MIN * cache_share_bytes):
+    parts = 1 + destination_share
+    total = min(wanted * threads, MEMORY_SHARE * available_bytes / parts, cap)
+    size = int(total / threads) // (2 * STEP_BYTES) * (2 * STEP_BYTES)
+    least = max(2 * STEP_BYTES, int(CACHE_MULTIPLE_MIN * cache_share_bytes))
+    if size < least:
         return None
-    return Buffers(size, undersized=size < CACHE_MULTIPLE * cache_share_bytes)
+    undersized = size < CACHE_MULTIPLE * cache_share_bytes
+    return Buffers(size, int(size * destination_share), least, undersized)

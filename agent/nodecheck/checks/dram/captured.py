@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from nodecheck.checks.dram.facts import DramFacts, DramProbe
-from nodecheck.checks.dram.statistics import CONVENTION
+from nodecheck.checks.dram.statistics import READ_CONVENTION
 from nodecheck.machine.reader import CPU_LIMIT, Reader
 from nodecheck.model import Measurement, Reason
 
@@ -69,7 +69,7 @@ def _plain(reader: Reader, rates: Any) -> Iterator[Measurement]:
             kernel="unknown",
             threads=int(threads),
             median_bytes_per_second=rate * 1e9,
-            convention=CONVENTION,
+            convention=READ_CONVENTION,
         )
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from nodecheck.model import Measurement, Struct
+from nodecheck.model import Latency, Measurement, RoundTrip, Struct
 
 
 class DramFacts(Struct, frozen=True, kw_only=True):
     """`skipped` says why no kernel ran; the figures themselves are the report's measurements.
 
     `kernel`, `buffer_bytes_per_thread` and `huge_page_share` (0 to 1) are those of the
-    measurement with most threads. `llc_bytes` is the last level cache of all usable CPUs.
+    measurement with most threads. `llc_bytes` is the last level cache of all usable CPUs,
+    in `llc_count` caches.
+    `round_trips` are those between pairs of usable CPUs, `pairs` how many pairs there are.
     """
 
     skipped: str | None = None
@@ -17,6 +19,9 @@ class DramFacts(Struct, frozen=True, kw_only=True):
     buffer_bytes_per_thread: int | None = None
     huge_page_share: float | None = None
     llc_bytes: int | None = None
+    llc_count: int | None = None
+    round_trips: tuple[RoundTrip, ...] = ()
+    pairs: int = 0
     warnings: tuple[str, ...] = ()
 
 
@@ -28,4 +33,5 @@ class DramProbe(Struct, frozen=True, kw_only=True):
 
     facts: DramFacts = DramFacts()
     measurements: tuple[Measurement, ...] = ()
+    latencies: tuple[Latency, ...] = ()
     model_bytes: int | None = None

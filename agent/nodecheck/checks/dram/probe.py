@@ -9,17 +9,24 @@ from nodecheck.checks.dram.skipped import skipped
 from nodecheck.checks.seen import Facts
 from nodecheck.machine.reader import Reader
 from nodecheck.model import Reason
-from nodecheck.policy import Thresholds
+from nodecheck.policy import ReferenceWorkload, Thresholds
 from nodecheck.units import percent
 
 BUSY_SAMPLE_SECONDS = 0.2
 SHIPPED = Thresholds()
+SHIPPED_WEIGHT_TYPE = ReferenceWorkload().weight_type
 
 
 def probe(
-    reader: Reader, facts: Facts, kernels: str, thresholds: Thresholds = SHIPPED
+    reader: Reader,
+    facts: Facts,
+    kernels: str,
+    thresholds: Thresholds = SHIPPED,
+    weight_type: str = SHIPPED_WEIGHT_TYPE,
 ) -> DramProbe:
     """The measurements. `facts` are those of all other checks; `kernels` is auto, always or never.
+
+    `weight_type` is that of the model in question.
 
     `auto` leaves the kernels out on a node that serves: they would slow it down and be slowed down.
     """
@@ -39,7 +46,7 @@ def probe(
         if not alone:
             return skipped(reader, "another nodecheck is measuring on this node")
         try:
-            return measure.run(reader, facts)
+            return measure.run(reader, facts, weight_type)
         except Exception as error:  # noqa: BLE001 - without the extension its error cannot be imported
             return skipped(reader, str(error), Reason.UNSUPPORTED)
 
@@ -55,7 +62,7 @@ def _serving(reader: Reader, facts: Facts, thresholds: Thresholds) -> str | None
     before = activity.read(reader)
     time.sleep(BUSY_SAMPLE_SECONDS)
     after = activity.read(reader)
-    busy = activity.busy_share(before, after, after)
+    busy = activity.busy_share(before, after, after.cpus)
     if busy is None or busy <= thresholds.busy_node_share:
         return None
     from nodecheck.machine.processes import busiest

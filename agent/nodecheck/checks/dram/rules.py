@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from nodecheck.checks.dram import decode_rules, placement_rules
 from nodecheck.checks.dram.floors import Silicon, silicon
 from nodecheck.checks.seen import Rule, Seen
 from nodecheck.model import Action, Evidence, Finding, Measurement, Owner, Remedy, Severity, Struct
@@ -28,7 +29,10 @@ def _clean(seen: Seen) -> list[Measurement]:
     found = [
         each
         for each in seen.measurements
-        if each.name == "dram_read" and "contended" not in each.flags and each.threads >= 1
+        if each.name == "dram_read"
+        and each.memory_node is None
+        and "contended" not in each.flags
+        and each.threads >= 1
     ]
     return sorted(found, key=lambda each: each.threads)
 
@@ -114,7 +118,7 @@ def _low_evidence(
     siblings = "" if floor.smt_known else ", two vCPUs counted as one core"
     yield Evidence(
         value=_reading(best),
-        source=f"read kernel {best.kernel}, median of {count(best.passes, 'clean pass')}es"
+        source=f"read kernel {best.kernel}, median of {best.passes} clean passes"
         if best.passes
         else "measurements.json",
         expected=f"at least {gb_per_second(floor.rate)}",
@@ -202,6 +206,8 @@ def _bound(seen: Seen) -> Iterator[Finding]:
 
 
 RULES: tuple[Rule, ...] = (
+    *placement_rules.RULES,
+    *decode_rules.RULES,
     Rule("mem.bandwidth_low", "Memory is read slower than this platform should", _low),
     Rule("mem.bandwidth_bound", "More threads add no memory bandwidth", _bound),
 )

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from nodecheck.checks.limits.cgroups import Groups
+from nodecheck.machine.cgroups import NO_LIMIT, Groups, counters
 from nodecheck.machine.reader import Reader
 from nodecheck.model import Reason, Struct
-
-NO_LIMIT = 1 << 60
-"""Values from here on are ways to write "none" (v1's memory sentinel is 2^63 less a page)."""
 
 _DEFAULT_PERIOD_MICROSECONDS = 100_000
 
@@ -80,13 +77,3 @@ def share_since(before: Throttling, after: Throttling | None) -> float | None:
     if after is None or after.periods <= before.periods or after.throttled < before.throttled:
         return None
     return min(1.0, (after.throttled - before.throttled) / (after.periods - before.periods))
-
-
-def counters(text: str) -> dict[str, int]:
-    """The lines `name number` of a cgroup's statistics; others are passed over."""
-    pairs = (line.split() for line in text.splitlines())
-    return {
-        pair[0]: int(pair[1])
-        for pair in pairs
-        if len(pair) == 2 and pair[1].isascii() and pair[1].isdigit() and len(pair[1]) <= 20
-    }

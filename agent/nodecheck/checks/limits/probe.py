@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import time
 
-from nodecheck.checks.limits import cgroups, cpu_quota, memory_limit
-from nodecheck.checks.limits.cgroups import Groups, Membership
+from nodecheck.checks.limits import cpu_quota
 from nodecheck.checks.limits.cpu_quota import Quota, Throttling
 from nodecheck.checks.limits.facts import LimitsFacts
-from nodecheck.checks.limits.memory_limit import MemoryLimit
+from nodecheck.machine import cgroups, memory_limit
+from nodecheck.machine.cgroups import Groups, Membership
+from nodecheck.machine.memory_limit import MemoryLimit
 from nodecheck.machine.reader import Reader, parse_list
 from nodecheck.model import Reason
 

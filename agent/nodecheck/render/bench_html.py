@@ -1,0 +1,168 @@
+"""A benchmark as a page that needs nothing else: no script, no address, no font of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jinja2
+
+from nodecheck.model import Severity
+from nodecheck.render import charts, placement
+from nodecheck.render.bench_decode import (
+    Decode,
+    columns,
+    decode,
+    decode_sentence,
+    limit,
+)
+from nodecheck.render.bench_figures import (
+    CONVENTION,
+    Series,
+    between,
+    buffer_words,
+    curves,
+    kernel_words,
+    latency_words,
+    mark,
+    moved,
+    named_flags,
+    nanoseconds,
+    numa,
+    numa_sentence,
+    operations,
+    rate,
+    sweep,
+)
+from nodecheck.render.bench_verdict import findings, flag_words, missing, verdict
+from nodecheck.render.layout import printable
+from nodecheck.render.terminal import title_parts
+from nodecheck.report import Report
+from nodecheck.units import count, gib
+
+Page = Callable[[Report, tuple[str, ...]], str]
+"""Makes the page of a report and of the parts that were asked for."""
+
+
+def page_maker() -> Page:
+    """Load the template, so that a page is made at once when it is wanted."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("nodecheck.render"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        finalize=_finalize,
+    )
+    environment.globals.update(rate=rate, between=between, mark=mark, ns=nanoseconds)
+    template = environment.get_template("bench.html.j2")
+
+    def make(report: Report, what: tuple[str, ...]) -> str:
+        return template.render(_content(report, what))
+
+    return make
+
+
+def _finalize(value: Any) -> Any:
+    """Names may hold anything: what no page may hold is replaced in all that is put in."""
+    return printable(value) if type(value) is str else value
+
+
+def _content(report: Report, what: tuple[str, ...]) -> dict[str, Any]:
+    status, sentence = verdict(report, what)
+    return {
+        "node": report.host.name,
+        "title": [*title_parts(report), report.time],
+        "status": status.value,
+        "sentence": sentence,
+        "flags": flag_words((*report.measurements, *report.latencies)),
+        "findings": [f for f in findings(report) if f.severity is not Severity.INFO],
+        "warnings": report.facts.dram.warnings,
+        "missing": missing(report, what),
+        **_memory(report),
+        **_latency(report),
+        **_placement(report, what),
+        **_decode(report),
+    }
+
+
+def _memory(report: Report) -> dict[str, Any]:
+    rows, found = sweep(report), numa(report)
+    series = curves(report)
+    basis = (
+        ("Fastest", kernel_words(report)),
+        ("Buffers", buffer_words(report)),
+        ("Placement", [moved(report)] if moved(report) else []),
+    )
+    pairs = {
+        "found": found,
+        "readers": sorted({cpus for cpus, _ in found}),
+        "homes": sorted({home for _, home in found}),
+        "sentence": numa_sentence(found),
+    }
+    return {
+        "sweep": [(threads, row, named_flags(row)) for threads, row in rows.items()],
+        "operations": operations(rows),
+        "convention": CONVENTION,
+        "sweep_chart": charts.over_threads(series, _described(series)) if len(rows) > 1 else "",
+        "basis": [(name, texts) for name, texts in basis if texts],
+        "numa": pairs if found else None,
+    }
+
+
+def _described(series: list[Series]) -> str:
+    """A chart in words: the ends of each curve; all figures are in the table that follows."""
+    ends = (
+        f"{each.name} {rate(each.points[0][1])} on {count(each.points[0][0], 'thread')}, "
+        f"{rate(each.points[-1][1])} on {each.points[-1][0]}"
+        for each in series
+    )
+    return f"Bandwidth over threads, GB/s: {'; '.join(ends)}"
+
+
+def _latency(report: Report) -> dict[str, Any]:
+    latencies = report.latencies
+    return {
+        "latencies": [(latency_words(each), each) for each in latencies],
+        "spread": gib(latencies[0].spread_bytes) if latencies else "",
+    }
+
+
+def _placement(report: Report, what: tuple[str, ...]) -> dict[str, Any]:
+    bands = placement.placement(report, what)
+    return {
+        "bands": [
+            (placement.band_times(band), band.pairs, placement.group_words(band, earlier))
+            for earlier, band in zip((None, *bands), bands, strict=False)
+        ],
+        "square": placement.square(report, bands) if bands else None,
+        "sampled": placement.sampled(report),
+    }
+
+
+def _decode(report: Report) -> dict[str, Any]:
+    rows = decode(report)
+    shown = columns(rows) if rows else []
+    return {
+        "decode": [(row, [column.figure(row) for column in shown], limit(row)) for row in rows],
+        "decode_columns": [", ".join(column.heading) for column in shown],
+        "decode_sentence": decode_sentence(rows),
+        "decode_chart": _bars(rows) if rows else "",
+    }
+
+
+def _bars(rows: list[Decode]) -> str:
+    """The weight types side by side, on most threads, beside what memory delivers."""
+    most = [row.most.median_bytes_per_second if row.most else None for row in rows]
+    series = {
+        "weights in cache": most,
+        "weights from memory": [
+            row.memory.median_bytes_per_second if row.memory else None for row in rows
+        ],
+        "memory, read alone": [
+            used * row.allowed if used and row.allowed else None
+            for used, row in zip(most, rows, strict=True)
+        ],
+    }
+    known = {name: rates for name, rates in series.items() if any(rates)}
+    described = f"Weights used up, GB/s, for each weight type. {decode_sentence(rows)}"
+    return charts.beside([row.weights for row in rows], known, described)

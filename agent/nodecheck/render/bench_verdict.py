@@ -1,0 +1,161 @@
+"""What a benchmark comes to: a status, one sentence, how far it can be trusted, what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nodecheck.model import Finding, Latency, Load, Measurement, Severity, Status
+from nodecheck.render.bench_decode import decode, limit_sentence
+from nodecheck.render.bench_figures import listed, nanoseconds, sweep
+from nodecheck.render.placement import Band, band_times, placement
+from nodecheck.report import Report
+from nodecheck.units import count, gb_per_second, percent
+
+PARTS = {
+    "dram": "memory bandwidth",
+    "latency": "latency",
+    "placement": "placement of the CPUs",
+    "decode": "decode",
+}
+"""What can be asked for, and its name in a sentence."""
+
+FOLLOWING = ("cpu.placement_split", "cpu.decode_compute_bound")
+"""Findings that a benchmark leads to, beside those of the memory."""
+
+FLAGS = {
+    "contended": "other work ran meanwhile; no finding rests on it",
+    "unsteady": "the rate drifted while it was measured",
+    "bimodal": "two rates: the host moved the CPUs, or two placements took part",
+    "undersized": "so little memory was left that caches may have helped",
+}
+"""Flag of a measurement -> what it means."""
+
+INTERRUPTED = "interrupted"
+"""How the warning begins that a measurement was cut short."""
+
+
+def findings(report: Report) -> tuple[Finding, ...]:
+    """Those that the measurements lead to, or that explain them."""
+    return tuple(f for f in report.findings if f.id.startswith("mem.") or f.id in FOLLOWING)
+
+
+def is_interrupted(report: Report) -> bool:
+    """Whether the user ended it."""
+    return any(warning.startswith(INTERRUPTED) for warning in report.facts.dram.warnings)
+
+
+def is_empty(report: Report) -> bool:
+    """Whether nothing at all was measured."""
+    return not (report.measurements or report.latencies or report.facts.dram.round_trips)
+
+
+def missing(report: Report, what: tuple[str, ...]) -> list[str]:
+    """What was asked for and was not measured, and why where the verdict and warnings do not."""
+    there = {
+        "dram": bool(sweep(report)),
+        "latency": bool(report.latencies),
+        "placement": bool(report.facts.dram.round_trips),
+        "decode": bool(decode(report)),
+    }
+    without = [PARTS[part] for part in what if not there[part]]
+    told = (*report.facts.dram.warnings, *filter(None, [report.facts.dram.skipped]))
+    gaps = dict.fromkeys(gap.detail for gap in report.gaps if gap.check == "dram")
+    reasons = [detail for detail in gaps if not any(text in detail for text in told)]
+    return [*([listed(without)] if without else []), *reasons]
+
+
+def verdict(report: Report, what: tuple[str, ...]) -> tuple[Status, str]:
+    """The status and one sentence; unknown where what it rests on was disturbed or is not there."""
+    worst = max((f.severity for f in findings(report)), key=lambda s: s.rank, default=Severity.INFO)
+    status = Status.UNKNOWN if _is_doubtful(report) else Status.OK
+    status = status if worst is Severity.INFO else Status(worst.value)
+    return status, " ".join(filter(None, (_said(report, what), _doubt(report))))
+
+
+def _said(report: Report, what: tuple[str, ...]) -> str:
+    if is_empty(report):
+        return f"Nothing was measured: {report.facts.dram.skipped or 'the kernels did not run'}."
+    read, row = _best_read(report), next(iter(decode(report)), None)
+    parts = [_read_sentence(read), limit_sentence(row)]
+    if not read and not row:
+        parts += [_latency_sentence(report.latencies), _placement_sentence(placement(report, what))]
+    return " ".join(filter(None, parts))
+
+
+def _is_doubtful(report: Report) -> bool:
+    read, row = _best_read(report), next(iter(decode(report)), None)
+    told = [read, row.most if row else None] if read or row else list(report.latencies)
+    disturbed = any("contended" in each.flags for each in told if each)
+    return is_empty(report) or is_interrupted(report) or disturbed
+
+
+def _best_read(report: Report) -> Measurement | None:
+    reads = (row["read"] for row in sweep(report).values() if "read" in row)
+    return max(reads, key=lambda each: each.median_bytes_per_second, default=None)
+
+
+def _read_sentence(read: Measurement | None) -> str:
+    """Beside other work a rate is a lower bound."""
+    if read is None:
+        return ""
+    least = " or more" if "contended" in read.flags else ""
+    rate_words = gb_per_second(read.median_bytes_per_second)
+    return f"Memory is read at {rate_words}{least} on {count(read.threads, 'thread')}."
+
+
+def _latency_sentence(latencies: tuple[Latency, ...]) -> str:
+    idle = next((each for each in latencies if not each.other_threads), None)
+    return f"A load from memory takes {nanoseconds(idle.median_seconds)} ns." if idle else ""
+
+
+def _placement_sentence(found: list[Band]) -> str:
+    if not found:
+        return ""
+    if len(found) == 1:
+        return f"A cache line takes {band_times(found[0])} between any two CPUs and back."
+    groups = len(found[-2].groups)
+    return (
+        f"The CPUs lie in {groups} groups: a cache line takes {band_times(found[0])} and back "
+        f"where it is shortest and {band_times(found[-1])} where it is longest."
+    )
+
+
+def _doubt(report: Report) -> str:
+    said = []
+    figures: tuple[Measurement | Latency, ...] = (*report.measurements, *report.latencies)
+    if any("contended" in each.flags for each in figures):
+        said.append("Other work ran meanwhile: see the figures marked !.")
+    if is_interrupted(report):
+        said.append("It was interrupted: what was measured until then.")
+    return " ".join(said)
+
+
+def flag_words(figures: Iterable[Measurement | Latency]) -> list[tuple[str, str]]:
+    """The flags that are there, and what each means; for other work, what was seen of it."""
+    figures = list(figures)
+    words = []
+    for flag, meaning in FLAGS.items():
+        marked = [each for each in figures if flag in each.flags]
+        if marked:
+            seen = load_words([each.load for each in marked]) if flag == "contended" else ""
+            words.append((flag, f"{meaning} ({seen})" if seen else meaning))
+    return words
+
+
+def load_words(loads: Iterable[Load | None]) -> str:
+    """The worst of what else ran."""
+    known = [load for load in loads if load]
+    kinds = (
+        ("other CPUs {} busy", [load.other_cpus_busy_share for load in known]),
+        ("steal {}", [load.steal_share for load in known]),
+        ("threads waited {} of their time", [load.run_delay_share for load in known]),
+        ("tasks waited for a CPU {} of the time", [load.pressure_share for load in known]),
+        ("a thread was off its CPU {} of a pass", [_off(load) for load in known]),
+    )
+    worst = [(text, max(filter(None, shares), default=0.0)) for text, shares in kinds]
+    return ", ".join(text.format(percent(share)) for text, share in worst if share >= 0.015)
+
+
+def _off(load: Load) -> float | None:
+    share = load.thread_cpu_share_min
+    return None if share is None else 1 - share
