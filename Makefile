@@ -53,7 +53,7 @@ bench: $(DEV_TOOLS) ## hold the time and memory budgets against peers
 	$(BIN)/python -m compileall -q agent
 	$(BIN)/python tests/bench/budgets.py
 
-bench-engines: $(DEV_TOOLS) ## hold the decode prediction against llama.cpp; takes an hour
+bench-engines: $(DEV_TOOLS) ## hold the decode prediction against llama.cpp (an hour)
 	$(BIN)/python -m tests.bench.engines
 
 bench-peers: $(DEV_TOOLS) ## hold the loops over memory against other benchmarks

@@ -14,7 +14,9 @@
     typedef uint64_t words##BITS __attribute__((vector_size((BITS) / 8), may_alias)); \
     typedef double doubles##BITS __attribute__((vector_size((BITS) / 8), may_alias));
 
-#define ITERATION_BYTES(BITS) (4 * ((BITS) / 8))
+#define ITERATION_BYTES(BITS) ((size_t)(BITS) / 8 * 4)
+
+#define BEHIND(FIRST, ARRAYS) ((const void *)((const char *)(FIRST) + (ARRAYS)->bytes))
 
 #define NO_PREFETCH(AT, BYTES) (void)0
 #define PREFETCH(AT, BYTES)                                                    \
@@ -26,7 +28,7 @@
 #define READ(NAME, BITS, ATTRIBUTE, AHEAD)                            \
     ATTRIBUTE static uint64_t NAME(const nc_arrays *arrays) {         \
         const words##BITS *at = (const words##BITS *)arrays->source;  \
-        const words##BITS *end = at + arrays->bytes / sizeof *at;     \
+        const words##BITS *end = BEHIND(at, arrays);                  \
         words##BITS a = {0}, b = {0}, c = {0}, d = {0};               \
         for (; at < end; at += 4) {                                   \
             AHEAD(at, ITERATION_BYTES(BITS));                         \
@@ -46,7 +48,7 @@
 #define WRITE(NAME, BITS, ATTRIBUTE, STORE, FENCE)            \
     ATTRIBUTE static uint64_t NAME(const nc_arrays *arrays) { \
         words##BITS *to = (words##BITS *)arrays->destination; \
-        words##BITS *end = to + arrays->bytes / sizeof *to;   \
+        const words##BITS *end = BEHIND(to, arrays);          \
         words##BITS value = {0};                              \
         value += arrays->value;                               \
         for (; to < end; to += 4) {                           \
@@ -60,7 +62,7 @@
     ATTRIBUTE static uint64_t NAME(const nc_arrays *arrays) {        \
         const words##BITS *at = (const words##BITS *)arrays->source; \
         words##BITS *to = (words##BITS *)arrays->destination;        \
-        words##BITS *end = to + arrays->bytes / sizeof *to;          \
+        const words##BITS *end = BEHIND(to, arrays);                 \
         for (; to < end; to += 4, at += 4) {                         \
             AHEAD(at, ITERATION_BYTES(BITS));                        \
             STORE(BITS, to, at[0], at[1], at[2], at[3]);             \
@@ -74,7 +76,7 @@
         const doubles##BITS *b = (const doubles##BITS *)arrays->source;                     \
         const doubles##BITS *c = (const doubles##BITS *)arrays->second_source;              \
         words##BITS *to = (words##BITS *)arrays->destination;                               \
-        words##BITS *end = to + arrays->bytes / sizeof *to;                                 \
+        const words##BITS *end = BEHIND(to, arrays);                                        \
         const double factor = 1.0 / NC_TRIAD_FACTOR_INVERSE;                                \
         for (; to < end; to += 4, b += 4, c += 4) {                                         \
             AHEAD(b, ITERATION_BYTES(BITS));                                                \

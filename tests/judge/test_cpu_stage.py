@@ -71,10 +71,13 @@ def test_what_is_measured_comes_before_the_reference() -> None:
 
 
 def test_the_most_threads_count() -> None:
-    assert (
-        "8 threads use up 20 GB/s"
-        in stage(dram(30.0, 8), decode(5.0, threads=1), decode(20.0)).basis
-    )
+    found = stage(dram(30.0, 8), decode(5.0, threads=1), decode(20.0))
+    assert found.basis.startswith("20 GB/s used up from the caches on 8 threads")
+
+
+def test_one_thread_does_not_stand_for_eight_that_were_disturbed() -> None:
+    found = stage(dram(30.0, 8), decode(5.0, threads=1), decode(20.0, "contended"))
+    assert "reference" in found.basis
 
 
 @pytest.mark.parametrize(

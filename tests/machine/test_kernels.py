@@ -232,11 +232,36 @@ def test_an_impossible_cpu_is_an_oserror(cpus: list[int]) -> None:
 
 def test_memory_that_cannot_be_had_is_an_oserror() -> None:
     with pytest.raises(OSError, match="map memory") as caught:
-        Arena([CPU, CPU], 1 << 60)
+        Arena([CPU, CPU], 1 << 50)
     assert caught.value.errno == errno.ENOMEM
 
 
-@pytest.mark.parametrize(("cpus", "size"), [([], 4 * MIB), ([-1], 4 * MIB), ([0], MIB)])
+@pytest.mark.parametrize("bytes_", [0, 1, 5000, -4096])
+def test_a_window_is_whole_pages(bytes_: int) -> None:
+    arena = Arena([CPU], 4 * MIB)
+    arena.touch()
+    with pytest.raises(ValueError, match="whole 4 KiB"):
+        arena.stream(kernels.stream_kernels()[0], 1, window_bytes=bytes_)
+
+
+def test_an_arena_that_is_closed_is_told_not_read() -> None:
+    arena = Arena([CPU], 2 * MIB, 4 * MIB)
+    arena.touch()
+    product = arena.decode(kernels.decode_kernels()[-1], 1024, resident=True)
+    arena.close()
+    for use in (lambda: arena.huge_page_bytes, arena.touch, arena.chain, lambda: product.run(1)):
+        with pytest.raises(ValueError, match="closed"):
+            use()
+
+
+def test_homes_are_as_many_as_cpus() -> None:
+    with pytest.raises(ValueError, match="as many"):
+        Arena([CPU, CPU], 2 * MIB).touch(home_cpus=[CPU])
+
+
+@pytest.mark.parametrize(
+    ("cpus", "size"), [([], 4 * MIB), ([-1], 4 * MIB), ([0], MIB), ([0], 1 << 63)]
+)
 def test_wrong_use_is_a_valueerror(cpus: list[int], size: int) -> None:
     with pytest.raises(ValueError, match="must"):
         Arena(cpus, size)

@@ -93,8 +93,9 @@ def test_cores_that_are_slower_than_memory_are_named_as_the_limit() -> None:
     status, said = verdict(KVM64, ALL)
     assert status is Status.CRITICAL
     assert said == (
-        "Memory is read at 161 GB/s on 8 threads. q4_k weights are used up at 7.8 GB/s on 8 "
-        "threads: the cores, not memory, limit decode on the CPU (memory would allow 21x more)."
+        "Memory is read at 161 GB/s on 8 threads. q4_k weights are used up at 7.2 GB/s on 8 "
+        "threads from memory, 7.8 GB/s on 8 threads from the caches: the cores, not memory, limit "
+        "decode on the CPU (memory would allow 21x more)."
     )
     assert line(KVM64, "q4_k").endswith("cores, 21x")
     assert line(KVM64, "f16").endswith("memory")
@@ -194,7 +195,10 @@ def test_what_was_not_measured_is_told_with_its_reason() -> None:
     assert said.startswith("Nothing was measured: 16 MiB are left by /sys/fs/cgroup/memory, less")
     gap = Gap(check="dram", field="round_trips", reason=Reason.FAILED, detail="ping-pong: EPERM")
     without = replace(GUEST, facts=replace(GUEST.facts, dram=benches.facts()), gaps=(gap,))
-    assert missing(without, ALL) == ["placement of the CPUs", "ping-pong: EPERM"]
+    assert missing(without, ALL) == [
+        "placement of the CPUs, int4_g128 weights and fp8_e4m3 weights",
+        "ping-pong: EPERM",
+    ]
 
 
 def test_an_interrupted_measurement_says_so() -> None:

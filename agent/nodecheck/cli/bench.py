@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
+import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -21,7 +23,7 @@ from nodecheck.render.bench_verdict import PARTS, is_empty, is_interrupted
 @click.option("--html", "page", metavar="FILE", help="Write a page with charts too.")
 @click.option(
     "--max-seconds",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 86_400),
     metavar="N",
     help="Measure no longer than this; less time makes the figures less certain.",
 )
@@ -36,7 +38,7 @@ def command(
     """
     parts = tuple(PARTS) if what == "all" else (what,)
     asked = read_policy(policy)
-    file = _writable(page) if page else None
+    file = None if page is None else _writable(page)
     # what follows the measurement is imported before it: Ctrl-C is answered at once
     from nodecheck.collect import bench
     from nodecheck.diagnose import diagnose, rules
@@ -47,27 +49,45 @@ def command(
     load_styles()
     make_page = page_maker() if file else None
     seen = bench(read_host(None), parts, max_seconds=max_seconds, progress=_progress)
-    report = diagnose(seen, asked)
-    if as_json:
-        print_json(report)
-    else:
-        unicode = "utf" in (sys.stdout.encoding or "").lower()
-        print_lines(lambda width: terminal.render(report, parts, width, unicode=unicode))
-    if file and make_page:
-        file.write_text(make_page(report, parts), encoding="utf-8")
-        click.echo(f"Wrote {file}", err=True)
+    with _undisturbed():
+        report = diagnose(seen, asked)
+        if as_json:
+            print_json(report)
+        else:
+            unicode = "utf" in (sys.stdout.encoding or "").lower()
+            print_lines(lambda width: terminal.render(report, parts, width, unicode=unicode))
+        if file and make_page and not is_empty(report):
+            file.write_text(make_page(report, parts), encoding="utf-8")
+            click.echo(f"Wrote {file}", err=True)
     if is_interrupted(report):
         raise click.ClickException("interrupted; the report holds what was measured until then")
     if is_empty(report):
         raise click.ClickException("nothing was measured; the report says why")
 
 
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """What was measured is told, however often Ctrl-C is pressed."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _writable(page: str) -> Path:
     """The file, if it can be written: found out before minutes are spent."""
     file = Path(page)
-    target = file if file.exists() else file.absolute().parent
-    if file.is_dir() or not target.exists() or not os.access(target, os.W_OK):
-        raise click.ClickException(f"{page}: cannot be written")
+    try:
+        if file.exists() and not file.is_file():
+            raise click.ClickException(f"{page}: cannot be written, it is no regular file")
+        was_there = file.exists()
+        with file.open("ab"):
+            pass
+        if not was_there:
+            file.unlink()
+    except (OSError, ValueError) as error:
+        raise click.ClickException(f"{page}: cannot be written") from error
     return file
 
 

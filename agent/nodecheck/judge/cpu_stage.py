@@ -53,7 +53,7 @@ def _from_memory(
     return CpuStage(
         seconds_per_byte=_inverse(ceilings.from_memory(rate)),
         limit=_measured_limit(whole.kernel, products, read),
-        basis=f"{count(whole.threads, 'thread')} use up {gb_per_second(rate)} from memory "
+        basis=f"{gb_per_second(rate)} used up from memory on {count(whole.threads, 'thread')} "
         "(measured)",
         ceiling_only=False,
     )
@@ -64,8 +64,8 @@ def _from_caches(products: Measurement, read: Measurement) -> CpuStage:
     return CpuStage(
         seconds_per_byte=_inverse(ceilings.from_caches(compute, memory)),
         limit=_measured_limit(products.kernel, products, read),
-        basis=f"{count(products.threads, 'thread')} use up {gb_per_second(compute)} (measured); "
-        f"DRAM {gb_per_second(memory)}",
+        basis=f"{gb_per_second(compute)} used up from the caches on "
+        f"{count(products.threads, 'thread')} (measured); DRAM {gb_per_second(memory)}",
         ceiling_only=False,
     )
 

@@ -55,12 +55,10 @@ def decode_rate_from_memory(
 
 
 def _widest_clean(measurements: tuple[Measurement, ...], name: str) -> Measurement | None:
-    found = (
-        m
-        for m in measurements
-        if m.name == name and "contended" not in m.flags and m.median_bytes_per_second > 0
-    )
-    return max(found, key=lambda m: m.threads, default=None)
+    """Fewer threads do not stand for all of them where those were disturbed."""
+    found = [m for m in measurements if m.name == name and m.median_bytes_per_second > 0]
+    widest = max(found, key=lambda m: m.threads, default=None)
+    return widest if widest and "contended" not in widest.flags else None
 
 
 def free_ram_bytes(seen: Seen) -> int | None:

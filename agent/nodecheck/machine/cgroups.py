@@ -141,13 +141,3 @@ def _below(root: str, path: str) -> list[str] | None:
     above, parts = ([p for p in text.split("/") if p] for text in (root, path))
     rest = parts[len(above) :]
     return rest if parts[: len(above)] == above and ".." not in rest else None
-
-
-def counters(text: str) -> dict[str, int]:
-    """The lines `name number` of a cgroup's statistics; others are passed over."""
-    pairs = (line.split() for line in text.splitlines())
-    return {
-        pair[0]: int(pair[1])
-        for pair in pairs
-        if len(pair) == 2 and pair[1].isascii() and pair[1].isdigit() and len(pair[1]) <= 20
-    }

@@ -17,6 +17,8 @@ from nodecheck.model import Struct
 from nodecheck.units import GB
 
 HUGE_PAGE_BYTES = 2 << 20
+SMALL_PAGE_BYTES = 4 << 10
+LARGEST_BYTES = 1 << 50
 TOUCH_STEP_BYTES = 64 << 20
 WINDOW_BYTES = 64 << 20
 """What one thread reads, of weights too, in a pass from memory."""
@@ -107,8 +109,10 @@ class Arena:
         """
         if not cpus or min(cpus) < 0:
             raise ValueError("cpus must name at least one CPU, none negative")
-        if source_bytes < HUGE_PAGE_BYTES:
-            raise ValueError("source_bytes must be at least 2 MiB")
+        if not HUGE_PAGE_BYTES <= source_bytes <= LARGEST_BYTES:
+            raise ValueError("source_bytes must be at least 2 MiB, at most 1 PiB")
+        if not 0 <= destination_bytes <= LARGEST_BYTES:
+            raise ValueError("destination_bytes must be at most 1 PiB")
         self.cpus = tuple(cpus)
         self.source_bytes = source_bytes // HUGE_PAGE_BYTES * HUGE_PAGE_BYTES
         self.destination_bytes = destination_bytes // HUGE_PAGE_BYTES * HUGE_PAGE_BYTES
@@ -118,7 +122,8 @@ class Arena:
             self._cpus, len(cpus), self.source_bytes, self.destination_bytes, huge_pages, out
         )
         check(code, "cannot map memory")
-        self._arena = ffi.gc(out[0], lib.nc_arena_free)
+        self._memory = ffi.gc(out[0], lib.nc_arena_free)
+        self._closed = False
 
     def touch(
         self,
@@ -136,14 +141,17 @@ class Arena:
         backs memory only now takes seconds a GiB: `enough_after` a time (monotonic) sources are
         left with what has been touched, if that is `least_bytes`; TooSlow after `too_late_after`.
         """
-        cpus = ffi.new("int[]", list(home_cpus or self.cpus))
+        homes = tuple(home_cpus or self.cpus)
+        if len(homes) != len(self.cpus):
+            raise ValueError("home_cpus must be as many as cpus")
+        cpus = ffi.new("int[]", homes)
         whole = self.source_bytes + self.destination_bytes
         began = time.monotonic()
         done = 0
         for start, end in _steps(self.source_bytes, whole):
             now = time.monotonic()
             if now > enough_after and start >= least_bytes and start < self.source_bytes:
-                lib.nc_arena_shrink(self._arena, start)
+                lib.nc_arena_shrink(self.handle, start)
                 self.source_bytes = start
                 break
             if now > too_late_after:
@@ -151,19 +159,27 @@ class Arena:
             if not has_room(whole * len(self.cpus) - done):
                 raise NoRoom
             group = ffi.new("nc_group *")
-            code = lib.nc_arena_touch(self._arena, cpus, start, end, group)
+            code = lib.nc_arena_touch(self.handle, cpus, start, end, group)
             _check_group(code, group)
             done += (end - start) * len(self.cpus)
         return done / max(time.monotonic() - began, 1e-9)
 
     def close(self) -> None:
         """Give the memory back."""
-        ffi.release(self._arena)
+        self._closed = True
+        ffi.release(self._memory)
+
+    @property
+    def handle(self) -> Any:
+        """The C arena, while it is there."""
+        if self._closed:
+            raise ValueError("the arena is closed")
+        return self._memory
 
     @property
     def huge_page_bytes(self) -> int:
         """Bytes of it that lie in 2 MiB pages; -1 where the kernel does not tell."""
-        return int(lib.nc_arena_huge_page_bytes(self._arena))
+        return int(lib.nc_arena_huge_page_bytes(self.handle))
 
     def stream(
         self,
@@ -179,6 +195,8 @@ class Arena:
         OSError where the loop did not do all that it should have, or cannot run here; `omit_bytes`
         of each window are left out, so that a test sees that.
         """
+        if window_bytes < SMALL_PAGE_BYTES or window_bytes % SMALL_PAGE_BYTES:
+            raise ValueError("window_bytes must be whole 4 KiB pages")
         request = {
             "kernel": kernel.index,
             "cpus": self._cpus,
@@ -187,11 +205,11 @@ class Arena:
             "omit_bytes": omit_bytes,
         }
         c_request = ffi.new("nc_stream_request *", request)
-        return _run(lambda group: lib.nc_stream_run(self._arena, c_request, group), passes)
+        return _run(lambda group: lib.nc_stream_run(self.handle, c_request, group), passes)
 
     def chain(self) -> Chain:
         """The lines of the first destination, linked to one random cycle."""
-        return Chain(self._arena, self._cpus)
+        return Chain(self, self._cpus)
 
     def decode(self, kernel: Kernel, columns: int, *, resident: bool) -> Product:
         """A matrix of one weight type, filled at random, for every thread.
@@ -200,7 +218,7 @@ class Arena:
         loop can read after that. The last 2 MiB of the destination hold the vector. OSError where
         products differ from plain ones, or the kernel cannot run here.
         """
-        return Product(self._arena, self._cpus, kernel, columns, resident=resident)
+        return Product(self, self._cpus, kernel, columns, resident=resident)
 
 
 def _steps(source_bytes: int, whole_bytes: int) -> Iterator[tuple[int, int]]:
@@ -214,7 +232,7 @@ class Product:
     """The matrices of an arena's threads, to be multiplied with a vector each."""
 
     def __init__(
-        self, arena: Any, cpus: Any, kernel: Kernel, columns: int, *, resident: bool
+        self, arena: Arena, cpus: Any, kernel: Kernel, columns: int, *, resident: bool
     ) -> None:
         self._arena = arena
         self._request = ffi.new(
@@ -230,23 +248,27 @@ class Product:
         )
         self._keep = cpus
         group = ffi.new("nc_group *")
-        _check_group(lib.nc_decode_fill(arena, self._request, group), group)
+        _check_group(lib.nc_decode_fill(arena.handle, self._request, group), group)
 
     def run(self, passes: int, *, first_window: int = 0, repeats: int = 1) -> Group:
         """Products of all rows of a window; a resident one `repeats` times over in a pass."""
+        if repeats < 1:
+            raise ValueError("repeats must be at least 1")
         self._request.first_window = first_window
         self._request.repeats = repeats
-        return _run(lambda group: lib.nc_decode_run(self._arena, self._request, group), passes)
+        return _run(
+            lambda group: lib.nc_decode_run(self._arena.handle, self._request, group), passes
+        )
 
 
 class Chain:
     """Lines of an arena's memory of which each tells where the next one is."""
 
-    def __init__(self, arena: Any, cpus: Any) -> None:
+    def __init__(self, arena: Arena, cpus: Any) -> None:
         self._arena = arena
         self._cpus = cpus
         group = ffi.new("nc_group *")
-        self.spread_bytes = int(lib.nc_latency_link(arena, cpus, group))
+        self.spread_bytes = int(lib.nc_latency_link(arena.handle, cpus, group))
         _check_group(0 if self.spread_bytes else errno.ENOMEM, group)
         self._at = ffi.new("uint64_t *")
 
@@ -258,7 +280,7 @@ class Chain:
         request = {"cpus": self._cpus, "loads": loads, "reader": reader.index}
         c_request = ffi.new("nc_latency_request *", request)
         return _run(
-            lambda group: lib.nc_latency_run(self._arena, c_request, group, self._at), passes
+            lambda group: lib.nc_latency_run(self._arena.handle, c_request, group, self._at), passes
         )
 
 

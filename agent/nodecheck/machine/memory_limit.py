@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from nodecheck.machine import cgroups
-from nodecheck.machine.cgroups import NO_LIMIT, Groups, counters
-from nodecheck.machine.reader import Reader
+from nodecheck.machine.cgroups import NO_LIMIT, Groups
+from nodecheck.machine.reader import Reader, counters
 from nodecheck.model import Struct
 
 _AVAILABLE = re.compile(r"^MemAvailable:\s*(\d{1,15}) kB", re.MULTILINE)

@@ -102,3 +102,13 @@ class Reader:
             if field is not None:
                 self.missed(field, error)
             return None
+
+
+def counters(text: str) -> dict[str, int]:
+    """The lines `name number` of /proc/vmstat or a cgroup's statistics; others are passed over."""
+    pairs = (line.split() for line in text.splitlines())
+    return {
+        pair[0]: int(pair[1])
+        for pair in pairs
+        if len(pair) == 2 and pair[1].isascii() and pair[1].isdigit() and len(pair[1]) <= 20
+    }

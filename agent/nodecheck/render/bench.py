@@ -194,18 +194,18 @@ def _matrix(
 def _latency(report: Report, width: int) -> list[Line]:
     if not report.latencies:
         return []
-    first = report.latencies[0]
-    text = f"one load that waits for the one before, at random over {gib(first.spread_bytes)}"
+    text = "one load that waits for the one before, at random over so much memory"
     lines = _heading("LATENCY", text, width)
     names = [latency_words(each) for each in report.latencies]
     room = max(map(len, names))
     for name, each in zip(names, report.latencies, strict=True):
         spread = f"{nanoseconds(each.p10_seconds)}-{nanoseconds(each.p90_seconds)}"
         style = FLAGGED if each.flags else ""
+        over = f"over {gib(each.spread_bytes)}  " if width >= WIDTH_ROOMY else ""
         lines.append((
             Span(f" {name:<{room}}  "),
             Span(f"{nanoseconds(each.median_seconds):>5} ns {mark(each)}", style),
-            Span(f" {spread}  ", "dim"),
+            Span(f" {spread}  {over}", "dim"),
             Span("; ".join(each.flags) if width >= WIDTH_WIDE else "", FLAGGED),
         ))  # fmt: skip
     return lines

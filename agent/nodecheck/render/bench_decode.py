@@ -124,12 +124,29 @@ def decode_sentence(rows: list[Decode]) -> str:
     return f"{said[:1].upper()}{said[1:]}." if said else ""
 
 
+def _used(cached: Measurement | None, memory: Measurement | None) -> str:
+    """From memory, where a model lies; the caches' rate is what the instructions alone could do."""
+    places = ((memory, "from memory"), (cached, "from the caches"))
+    return ", ".join(f"{_rate(figure)} {place}" for figure, place in places if figure)
+
+
+def _rate(figure: Measurement) -> str:
+    least = " or more" if "contended" in figure.flags else ""
+    value = rate(figure.median_bytes_per_second)
+    return f"{value} GB/s{least} on {count(figure.threads, 'thread')}"
+
+
+def unmeasured(report: Report) -> list[str]:
+    """The weight types that there was no time for."""
+    there = {row.weights for row in decode(report)}
+    return [weights for weights in ORDER if weights not in there]
+
+
 def limit_sentence(row: Decode | None) -> str:
     """How fast one weight type is used up, and whether memory would allow more."""
-    if row is None or row.most is None:
+    if row is None or (row.most is None and row.memory is None):
         return ""
-    used = f"{rate(row.most.median_bytes_per_second)} GB/s"
-    said = f"{row.weights} weights are used up at {used} on {count(row.most.threads, 'thread')}"
+    said = f"{row.weights} weights are used up at {_used(row.most, row.memory)}"
     if row.allowed is None:
         return f"{said}."
     if row.allowed >= ALIKE:

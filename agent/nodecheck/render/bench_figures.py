@@ -19,6 +19,8 @@ class Series(Struct, frozen=True):
 
     name: str
     points: tuple[tuple[int, float], ...]
+    disturbed: frozenset[int] = frozenset()
+    """Numbers of threads on which other work took part."""
 
 
 def rate(bytes_per_second: float) -> str:
@@ -56,11 +58,17 @@ def curves(report: Report) -> list[Series]:
     """Each operation's rates over threads."""
     rows = sweep(report)
     return [
-        Series(
-            op, tuple((n, row[op].median_bytes_per_second) for n, row in rows.items() if op in row)
-        )
-        for op in operations(rows)
+        _series(operation, {n: row[operation] for n, row in rows.items() if operation in row})
+        for operation in operations(rows)
     ]
+
+
+def _series(name: str, measured: dict[int, Measurement]) -> Series:
+    return Series(
+        name,
+        tuple((n, each.median_bytes_per_second) for n, each in measured.items()),
+        frozenset(n for n, each in measured.items() if "contended" in each.flags),
+    )
 
 
 def numa(report: Report) -> dict[tuple[int, int], Measurement]:
@@ -106,7 +114,8 @@ def latency_words(latency: Latency) -> str:
         return "idle"
     reading = latency.read_bytes_per_second
     rest = f" {gb_per_second(reading)}" if reading else ""
-    return f"while {count(latency.other_threads, 'thread')} {_reads(latency.other_threads)}{rest}"
+    others = f"{count(latency.other_threads, 'thread')} {_reads(latency.other_threads)}"
+    return f"while {others}{rest}"
 
 
 def _reads(threads: int) -> str:

@@ -120,10 +120,11 @@ def _described(series: list[Series]) -> str:
 
 
 def _latency(report: Report) -> dict[str, Any]:
-    latencies = report.latencies
     return {
-        "latencies": [(latency_words(each), each) for each in latencies],
-        "spread": gib(latencies[0].spread_bytes) if latencies else "",
+        "latencies": [
+            (f"{latency_words(each)}, over {gib(each.spread_bytes)}", each)
+            for each in report.latencies
+        ]
     }
 
 

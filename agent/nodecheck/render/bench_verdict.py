@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from nodecheck.model import Finding, Latency, Load, Measurement, Severity, Status
-from nodecheck.render.bench_decode import decode, limit_sentence
+from nodecheck.render.bench_decode import decode, limit_sentence, unmeasured
 from nodecheck.render.bench_figures import listed, nanoseconds, sweep
 from nodecheck.render.placement import Band, band_times, placement
 from nodecheck.report import Report
@@ -26,7 +26,8 @@ FLAGS = {
     "contended": "other work ran meanwhile; no finding rests on it",
     "unsteady": "the rate drifted while it was measured",
     "bimodal": "two rates: the host moved the CPUs, or two placements took part",
-    "undersized": "so little memory was left that caches may have helped",
+    "undersized": "less than four times the caches was free, or touched in time; "
+    "they may have helped",
 }
 """Flag of a measurement -> what it means."""
 
@@ -58,6 +59,8 @@ def missing(report: Report, what: tuple[str, ...]) -> list[str]:
         "decode": bool(decode(report)),
     }
     without = [PARTS[part] for part in what if not there[part]]
+    if there["decode"] and "decode" in what:
+        without += [f"{weights} weights" for weights in unmeasured(report)]
     told = (*report.facts.dram.warnings, *filter(None, [report.facts.dram.skipped]))
     gaps = dict.fromkeys(gap.detail for gap in report.gaps if gap.check == "dram")
     reasons = [detail for detail in gaps if not any(text in detail for text in told)]
@@ -84,8 +87,9 @@ def _said(report: Report, what: tuple[str, ...]) -> str:
 
 def _is_doubtful(report: Report) -> bool:
     read, row = _best_read(report), next(iter(decode(report)), None)
-    told = [read, row.most if row else None] if read or row else list(report.latencies)
-    disturbed = any("contended" in each.flags for each in told if each)
+    rates = [read, row.most, row.memory] if row else [read]
+    flags = [each.flags for each in rates if each] or [each.flags for each in report.latencies]
+    disturbed = any("contended" in each for each in flags)
     return is_empty(report) or is_interrupted(report) or disturbed
 
 
@@ -126,7 +130,7 @@ def _doubt(report: Report) -> str:
     if any("contended" in each.flags for each in figures):
         said.append("Other work ran meanwhile: see the figures marked !.")
     if is_interrupted(report):
-        said.append("It was interrupted: what was measured until then.")
+        said.append("It was interrupted: this is what was measured until then.")
     return " ".join(said)
 
 

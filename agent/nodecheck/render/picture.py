@@ -13,7 +13,7 @@ PLOT_MOST = 64
 AXIS = 8
 """Columns left of the plot: a figure and the axis itself."""
 
-STYLES = ("cyan", "yellow", "green", "magenta")
+STYLES = ("cyan", "blue", "green", "magenta")
 """Of the series, in turn. Names stand at their ends: colour alone tells nothing apart."""
 
 _BRAILLE = 0x2800
@@ -50,7 +50,7 @@ def _across(threads: int, all_threads: list[int]) -> float:
 def _labels(series: list[Series], top: float) -> list[tuple[int, str, str]]:
     """Row, text and style of the name beside each curve's end; none covers another."""
     ends = [
-        (each.points[-1][1], f"{each.name} {rate(each.points[-1][1])}", STYLES[number % 4])
+        (each.points[-1][1], f"{each.name} {_last(each)}", STYLES[number % 4])
         for number, each in enumerate(series)
     ]
     ends.sort(key=lambda end: -end[0])
@@ -61,6 +61,11 @@ def _labels(series: list[Series], top: float) -> list[tuple[int, str, str]]:
         row = round((1 - value / top) * (ROWS - 1))
         placed.append((min(max(row, earliest), latest), printable(text), style))
     return placed
+
+
+def _last(series: Series) -> str:
+    threads, value = series.points[-1]
+    return f"{rate(value)}{'!' if threads in series.disturbed else ''}"
 
 
 def _bottom(threads: list[int], columns: int, *, unicode: bool) -> list[Line]:
@@ -135,7 +140,8 @@ def bars(series: list[Series], width: int, *, unicode: bool) -> list[Line]:
             name = "" if place else each.name
             label = f"  {name:{names}}  {threads:>{most}}  "
             bar = _bar(value / top * room, unicode=unicode)
-            lines.append((Span(label), Span(bar, STYLES[number % 4]), Span(f" {rate(value)}")))
+            told = f" {rate(value)}{'!' if threads in each.disturbed else ''}"
+            lines.append((Span(label), Span(bar, STYLES[number % 4]), Span(told)))
     return lines
 
 

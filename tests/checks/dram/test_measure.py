@@ -103,7 +103,7 @@ def test_a_quota_bounds_the_threads(reader: Reader) -> None:
 def test_a_cpu_that_cannot_be_had_is_a_gap(reader: Reader) -> None:
     assert measure.run(reader, facts(cpus=(4095,)), "q4_k").measurements == ()
     assert [reason for reason, _ in told(reader)] == [Reason.FAILED]
-    assert "kernels on 1 thread: OSError" in told(reader)[0][1]
+    assert "memory on 1 thread: OSError" in told(reader)[0][1]
     assert "4095" in told(reader)[0][1]
 
 
@@ -155,7 +155,7 @@ def be_slow(*_: object) -> Stretch:
         (hang, Reason.TIMEOUT, "no answer within"),
         (die, Reason.FAILED, "died by SIGKILL"),
         (run_out_of_room, Reason.FAILED, "other work took the memory meanwhile"),
-        (be_slow, Reason.FAILED, "kernels on 1 thread: memory is touched at 0.15 GB/s"),
+        (be_slow, Reason.FAILED, "memory on 1 thread: memory is touched at 0.15 GB/s"),
     ],
 )
 def test_a_block_that_fails_takes_nobody_along(
@@ -252,7 +252,7 @@ def test_a_node_that_leaves_no_time_is_said_to(
 ) -> None:
     monkeypatch.setattr(measure, "LIMIT_SECONDS", 0.1)
     measure.run(reader, facts(thread_budget=1), "q4_k")
-    assert told(reader) == [(Reason.TIMEOUT, "kernels on 1 thread: the node left no time for it")]
+    assert told(reader) == [(Reason.TIMEOUT, "memory on 1 thread: no time was left for it")]
 
 
 def test_gaps_are_told_in_the_order_of_the_blocks(
@@ -261,7 +261,7 @@ def test_gaps_are_told_in_the_order_of_the_blocks(
     monkeypatch.setattr(session, "run", die)
     measure.run(reader, facts(available=1 << 38, cpus=tuple(range(16))), "q4_k")
     words = [detail.partition(":")[0] for _, detail in told(reader)]
-    assert words == ["kernels on 16 threads", "kernels on 8 threads", "kernels on 1 thread"]
+    assert words == ["memory on 16 threads", "memory on 8 threads", "memory on 1 thread"]
 
 
 def test_the_kernels_end_before_the_probe_must() -> None:

@@ -33,6 +33,7 @@ SMALL = Block(
     source_bytes=8 * MIB,
     destination_bytes=8 * MIB,
     least_bytes=4 * MIB,
+    touch_seconds=60.0,
     grace_seconds=60.0,
 )
 
@@ -271,7 +272,7 @@ def test_room_is_looked_at_again_at_each_step(monkeypatch: pytest.MonkeyPatch) -
     left = iter([1 << 40, 1 << 40, 0])
     monkeypatch.setattr(memory_limit, "available_bytes", lambda _: next(left))
     with pytest.raises(kernels.NoRoom):
-        run(replace(SMALL, source_bytes=256 * MIB, streams=("read",), seconds=600.0))
+        run(replace(SMALL, source_bytes=256 * MIB, streams=("read",)))
     assert next(left, None) is None
 
 
@@ -283,7 +284,9 @@ def test_memory_that_is_backed_slowly_is_made_do_with(monkeypatch: pytest.Monkey
         return next(slow)
 
     monkeypatch.setattr(memory_limit, "available_bytes", available)
-    block = replace(SMALL, source_bytes=1024 * MIB, least_bytes=64 * MIB, streams=("read",))
+    block = replace(
+        SMALL, source_bytes=1024 * MIB, least_bytes=64 * MIB, streams=("read",), touch_seconds=0.1
+    )
     found = run(block)
     assert 64 * MIB <= found.source_bytes < 1024 * MIB
     assert found.series[0].passes

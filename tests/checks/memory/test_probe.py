@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodecheck.checks.memory.facts import MemoryController, MemoryFacts
-from nodecheck.checks.memory.probe import counters, probe
+from nodecheck.checks.memory.probe import probe
 from nodecheck.machine.host import CapturedHost
-from nodecheck.machine.reader import Reader
+from nodecheck.machine.reader import Reader, counters
 from nodecheck.model import Gap, Reason
 from tests.checks.live_tree import live_tree, while_sleeping
 from tests.checks.memory.examples import GIB, HEALTHY, meminfo, vmstat

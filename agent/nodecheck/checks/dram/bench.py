@@ -18,7 +18,6 @@ from nodecheck.checks.seen import Facts
 from nodecheck.machine import child, lock
 from nodecheck.machine.reader import Reader
 from nodecheck.model import Reason, RoundTrip, Struct
-from nodecheck.units import count
 
 PARTS = ("dram", "latency", "placement", "decode")
 
@@ -31,7 +30,7 @@ PLACEMENT_SECONDS = 3.0
 several seconds apart: the host drifts, and moves vCPUs."""
 
 TURNS = 2
-TOUCH_SECONDS = 20.0
+TOUCH_SECONDS = 10.0
 """That touching memory may take where the host backs it only now: seconds a GiB."""
 
 LEAST_SHARE = 0.2
@@ -70,16 +69,21 @@ class _Wish(Struct, frozen=True):
 
 def _measured(reader: Reader, facts: Facts, room: Room, wish: _Wish) -> DramProbe:
     wanted = (
-        replace(each, grace_seconds=TOUCH_SECONDS)
+        replace(each, touch_seconds=TOUCH_SECONDS, grace_seconds=TOUCH_SECONDS)
         for each in _wanted(reader, facts, room, wish.what)
     )
     blocks = [block for each in wanted if (block := room.sized(each))]
     turns = [*blocks, *(b for b in blocks if b.streams or b.decode)]
     share = _share(turns, wish)
     placing = share * PLACEMENT_SECONDS
-    turns = [replace(block, seconds=share * block.seconds) for block in turns]
+    turns = [
+        replace(each, seconds=share * each.seconds, touch_seconds=share * each.touch_seconds)
+        for each in turns
+    ]
+    if "placement" in wish.what and len(room.cpus) == 1:
+        room.warnings.append("placement: there is only one CPU, which has no neighbour")
     results: list[Result] = []
-    failures: dict[measure.Failure, None] = {}
+    failures: dict[str, measure.Failure] = {}
     pairs: Pairs = ()
     began = time.monotonic()
     end = began + wish.max_seconds if wish.max_seconds else math.inf
@@ -88,26 +92,23 @@ def _measured(reader: Reader, facts: Facts, room: Room, wish: _Wish) -> DramProb
             wish.progress("measuring placement", _left(turns, placing))
             pairs = _placement(reader, room, min(end, began + placing))
         for number, block in enumerate(turns):
-            wish.progress(_title(block), _left(turns[number:], 0.0))
+            wish.progress(f"measuring {block.title}", _left(turns[number:], 0.0))
             found = measure.one(reader, facts, block, end)
             if isinstance(found, measure.Failure):
-                failures[found] = None
+                failures[block.title] = found
             else:
                 results.append(found)
     except KeyboardInterrupt:
         room.warnings.append(f"interrupted after {time.monotonic() - began:.1f} s")
-    for failure in failures:
-        failure.note(reader)
+    measured = {result.block.title for result in results}
+    for title, failure in failures.items():
+        if title not in measured:
+            failure.note(reader)
     return measure.result(reader, room, results, pairs)
 
 
 def _left(blocks: Sequence[Block], seconds: float) -> float:
     return seconds + sum(block.seconds for block in blocks)
-
-
-def _title(block: Block) -> str:
-    subject = "memory" if block.streams else "latency" if block.latency else "decode"
-    return f"measuring {subject} on {count(len(block.cpus), 'thread')}"
 
 
 def _wanted(reader: Reader, facts: Facts, room: Room, what: Sequence[str]) -> Iterator[Block]:

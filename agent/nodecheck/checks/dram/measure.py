@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from nodecheck.checks.dram import activity, plan, session
 from nodecheck.checks.dram.facts import DramFacts, DramProbe
 from nodecheck.checks.dram.figures import Result, latencies, measurements
@@ -17,7 +19,7 @@ from nodecheck.checks.seen import Facts
 from nodecheck.machine import child
 from nodecheck.machine.reader import Reader
 from nodecheck.model import Load, Measurement, Reason, RoundTrip, Struct
-from nodecheck.units import GB, count, gb_per_second
+from nodecheck.units import GB, gb_per_second
 
 KERNEL_SECONDS = 2.2
 """Shared by all blocks of a report, the touching of their memory included."""
@@ -29,6 +31,7 @@ weights in the caches, in one with weights in memory."""
 LIMIT_SECONDS = 3.0
 """No kernel of a report runs past this, counted from the first."""
 
+TOUCH_SHARE = 0.4
 TOUCH_SECONDS = 1.4
 """That touching memory may take beyond its share of a block, where the host backs it only now."""
 
@@ -63,9 +66,11 @@ def run(reader: Reader, facts: Facts, weight_type: str) -> DramProbe:
 
 
 def _block(cpus: tuple[int, ...], sets: int, products: dict[str, Any]) -> Block:
+    seconds = KERNEL_SECONDS / TURNS / sets
     return Block(
         cpus=cpus,
-        seconds=KERNEL_SECONDS / TURNS / sets,
+        seconds=seconds,
+        touch_seconds=TOUCH_SHARE * seconds,
         grace_seconds=TOUCH_SECONDS,
         streams=("read",),
         **products,
@@ -166,12 +171,14 @@ class Failure(Struct, frozen=True):
 
 def one(reader: Reader, facts: Facts, block: Block, end: float) -> Result | Failure:
     """One stretch in a child, not past `end` (monotonic)."""
-    where = f"kernels on {count(len(block.cpus), 'thread')}"
+    where = block.title
     if end - time.monotonic() < LEAST_SECONDS:
-        return Failure(Reason.TIMEOUT, f"{where}: the node left no time for it")
+        return Failure(Reason.TIMEOUT, f"{where}: no time was left for it")
     throttled_before = _throttled(reader, facts)
     before = activity.read(reader)
-    limit = min(end - time.monotonic(), block.seconds + block.grace_seconds + GRACE_SECONDS)
+    block = _fitted(block, end - time.monotonic())
+    touching = block.touch_seconds + block.grace_seconds
+    limit = min(end - time.monotonic(), block.seconds + touching + GRACE_SECONDS)
     outcome = child.call(lambda: session.run(reader, block), Stretch, limit)
     after = activity.read(reader)
     if outcome.value is None:
@@ -187,6 +194,15 @@ def one(reader: Reader, facts: Facts, block: Block, end: float) -> Result | Fail
         pressure_share=activity.pressure_share(before, after),
     )
     return Result(block, outcome.value, load, _throttled(reader, facts) != throttled_before)
+
+
+def _fitted(block: Block, left: float) -> Block:
+    """The block with no more time than is left, less what its last group may take."""
+    return replace(
+        block,
+        seconds=min(block.seconds, 0.6 * left),
+        touch_seconds=min(block.touch_seconds, 0.3 * left),
+    )
 
 
 def _plainly(error: str | None) -> str:

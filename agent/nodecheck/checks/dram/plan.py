@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from nodecheck.machine.reader import Reader
 from nodecheck.model import Struct
+from nodecheck.units import count
 
 STREAMS = ("read", "write", "copy", "triad")
 WEIGHT_TYPES = ("q4_0", "q4_k", "q6_k", "q8_0", "f16", "bf16", "fp8_e4m3", "int4_g128")
@@ -17,8 +18,8 @@ SCALING_CPUS = 8
 class Block(Struct, frozen=True, kw_only=True):
     """What one child measures in one stretch, on a thread for each of `cpus`.
 
-    `least_bytes` of a thread's source are twice its cache; `grace_seconds` are those that touching
-    memory may take beyond `seconds`, on a host that backs it only now.
+    `least_bytes` of a thread's source are twice its cache: after `touch_seconds` it makes do with
+    them, on a host that backs memory only now, and after `grace_seconds` more it gives up.
     `home_cpus` touch the memory first and so decide its NUMA node. `streams` are the operations on
     memory; `decode` asks for the products of weights in cache, `decode_dram` for those of these
     types in memory, after which nothing else can be read; `latency` for loads that wait for one
@@ -30,6 +31,7 @@ class Block(Struct, frozen=True, kw_only=True):
     source_bytes: int = 0
     destination_bytes: int = 0
     least_bytes: int = 0
+    touch_seconds: float = 0.0
     grace_seconds: float = 0.0
     undersized: bool = False
     home_cpus: tuple[int, ...] | None = None
@@ -39,6 +41,12 @@ class Block(Struct, frozen=True, kw_only=True):
     decode: bool = False
     decode_dram: tuple[str, ...] = ()
     latency: bool = False
+
+    @property
+    def title(self) -> str:
+        """What it measures, for people."""
+        subject = "memory" if self.streams else "latency" if self.latency else "decode"
+        return f"{subject} on {count(len(self.cpus), 'thread')}"
 
     @property
     def destination_share(self) -> float:

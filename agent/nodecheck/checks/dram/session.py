@@ -28,8 +28,8 @@ PASS_SECONDS = 2e-3
 """What a pass over weights in cache is repeated to take."""
 
 COLUMNS = 4096
-TOUCH_SHARE = 0.4
-"""Of a stretch: after that it makes do with less memory, if it is still beyond the caches."""
+LEAST_SHARE = 0.6
+"""Of a stretch's time, which touching memory leaves to the kernels however long it takes."""
 
 DECODE_SHARE = 0.4
 """Of what a stretch that reads memory too has left, for all products together."""
@@ -110,7 +110,7 @@ def run(reader: Reader, block: Block) -> Stretch:
         )
     ) as arena:
         touch_rate = _touch(reader, arena, block)
-        end = max(began + block.seconds, time.monotonic() + (1 - TOUCH_SHARE) * block.seconds)
+        end = max(began + block.seconds, time.monotonic() + LEAST_SHARE * block.seconds)
         streams, products = list(_streams(arena, block)), list(_products(arena, block))
         left = end - time.monotonic()
         _spend(streams, end - DECODE_SHARE * left if products else end)
@@ -136,8 +136,8 @@ def _touch(reader: Reader, arena: Arena, block: Block) -> float:
         home_cpus=block.home_cpus,
         has_room=has_room,
         least_bytes=block.least_bytes,
-        enough_after=began + TOUCH_SHARE * block.seconds,
-        too_late_after=began + TOUCH_SHARE * block.seconds + block.grace_seconds,
+        enough_after=began + block.touch_seconds,
+        too_late_after=began + block.touch_seconds + block.grace_seconds,
     )
 
 

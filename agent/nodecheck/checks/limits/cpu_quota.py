@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nodecheck.machine.cgroups import NO_LIMIT, Groups, counters
-from nodecheck.machine.reader import Reader
+from nodecheck.machine.cgroups import NO_LIMIT, Groups
+from nodecheck.machine.reader import Reader, counters
 from nodecheck.model import Reason, Struct
 
 _DEFAULT_PERIOD_MICROSECONDS = 100_000

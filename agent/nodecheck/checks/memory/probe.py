@@ -7,7 +7,7 @@ import time
 
 from nodecheck.checks.memory import dimms
 from nodecheck.checks.memory.facts import Dimm, MemoryController, MemoryFacts
-from nodecheck.machine.reader import Reader
+from nodecheck.machine.reader import Reader, counters
 from nodecheck.machine.tree import UnreadableError
 from nodecheck.model import Reason, Struct
 
@@ -64,16 +64,6 @@ def probe(reader: Reader) -> MemoryFacts:
         controllers=_controllers(reader),
         dimms=_dimms(reader),
     )
-
-
-def counters(text: str) -> dict[str, int]:
-    """Lines `name number` of /proc/vmstat; what is not of that form is passed over."""
-    pairs = (line.split() for line in text.splitlines())
-    return {
-        pair[0]: int(pair[1])
-        for pair in pairs
-        if len(pair) == 2 and pair[1].isascii() and pair[1].isdigit() and len(pair[1]) <= 20
-    }
 
 
 def _meminfo(reader: Reader) -> dict[str, int]:
