@@ -42,6 +42,7 @@ def stretch(
     source_bytes: int = 256 * MIB,
     huge_page_share: float | None = 1.0,
     touch_rate: float = 6.0 * GB,
+    load: Load = CALM,
 ) -> Stretch:
     return Stretch(
         series=found,
@@ -50,6 +51,7 @@ def stretch(
         source_bytes=source_bytes,
         huge_page_share=huge_page_share,
         touch_bytes_per_second=touch_rate,
+        load=load,
     )
 
 

@@ -294,6 +294,39 @@ def test_memory_that_is_backed_slowly_is_made_do_with(monkeypatch: pytest.Monkey
         run(replace(block, least_bytes=1024 * MIB, grace_seconds=0.0))
 
 
+# --- what else ran ---
+
+STAT = "cpu0 {0} 0 0 {1} 0 0 0 {2}\ncpu1 {3} 0 0 {4} 0 0 0 0\n"
+
+
+def test_other_work_is_seen_while_kernels_run_and_not_while_memory_is_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = tmp_path / "node"
+    tree: Tree = {
+        "proc/meminfo": "MemAvailable: 99999999 kB\n",
+        "proc/stat": STAT.format(0, 100, 0, 0, 100),
+        "proc/pressure/cpu": "some avg10=0 total=0\n",
+    }
+    reader = Reader(live_tree(tree, node), "dram")
+
+    def touch(*_: object) -> float:
+        (node / "proc/stat").write_text(STAT.format(0, 100, 5000, 0, 100))  # the host's own work
+        return 1e9
+
+    def spend(*_: object) -> None:
+        (node / "proc/stat").write_text(STAT.format(90, 100, 5010, 25, 175))
+        (node / "proc/pressure/cpu").write_text("some avg10=0 total=1000000000\n")
+
+    monkeypatch.setattr(session, "_touch", touch)
+    monkeypatch.setattr(session, "_spend", spend)
+    monkeypatch.setattr(session, "_streams", lambda *_: [])
+    load = session.run(reader, replace(SMALL, cpus=(0,))).load
+    assert load.other_cpus_busy_share == pytest.approx(0.25)  # not its own CPU 0
+    assert load.steal_share == pytest.approx(10 / 200)
+    assert load.pressure_share == 1.0
+
+
 # --- the child ---
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from nodecheck.checks.dram import activity, plan, session
+from nodecheck.checks.dram import plan, session
 from nodecheck.checks.dram.facts import DramFacts, DramProbe
 from nodecheck.checks.dram.figures import Result, latencies, measurements
 from nodecheck.checks.dram.plan import Block
@@ -18,7 +18,7 @@ from nodecheck.checks.dram.skipped import skipped
 from nodecheck.checks.seen import Facts
 from nodecheck.machine import child
 from nodecheck.machine.reader import Reader
-from nodecheck.model import Load, Measurement, Reason, RoundTrip, Struct
+from nodecheck.model import Measurement, Reason, RoundTrip, Struct
 from nodecheck.units import GB, gb_per_second
 
 KERNEL_SECONDS = 2.2
@@ -175,25 +175,17 @@ def one(reader: Reader, facts: Facts, block: Block, end: float) -> Result | Fail
     if end - time.monotonic() < LEAST_SECONDS:
         return Failure(Reason.TIMEOUT, f"{where}: no time was left for it")
     throttled_before = _throttled(reader, facts)
-    before = activity.read(reader)
     block = _fitted(block, end - time.monotonic())
     touching = block.touch_seconds + block.grace_seconds
     limit = min(end - time.monotonic(), block.seconds + touching + GRACE_SECONDS)
     outcome = child.call(lambda: session.run(reader, block), Stretch, limit)
-    after = activity.read(reader)
     if outcome.value is None:
         reason = Reason.TIMEOUT if outcome.hung else Reason.FAILED
         quota = facts.limits.cpu_quota
         held = f" (the quota allows {quota:g} CPUs)" if outcome.hung and quota else ""
         return Failure(reason, f"{where}: {_plainly(outcome.error)}{held}")
-    load = Load(
-        other_cpus_busy_share=activity.busy_share(
-            before, after, after.cpus.keys() - set(block.cpus)
-        ),
-        steal_share=activity.steal_share(before, after),
-        pressure_share=activity.pressure_share(before, after),
-    )
-    return Result(block, outcome.value, load, _throttled(reader, facts) != throttled_before)
+    throttled = _throttled(reader, facts) != throttled_before
+    return Result(block, outcome.value, outcome.value.load, throttled)
 
 
 def _fitted(block: Block, left: float) -> Block:

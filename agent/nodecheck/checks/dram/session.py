@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from nodecheck.checks.dram import placement
+from nodecheck.checks.dram import activity, placement
+from nodecheck.checks.dram.activity import Activity
 from nodecheck.checks.dram.plan import Block
 from nodecheck.machine import kernels, memory_limit, native
 from nodecheck.machine.kernels import Arena, Group, Kernel, Pass
 from nodecheck.machine.reader import Reader
-from nodecheck.model import RoundTrip, Struct
+from nodecheck.model import Load, RoundTrip, Struct
 
 GROUP_PASSES = 4
 """Passes of one kernel back to back."""
@@ -57,7 +58,11 @@ class Chase(Struct, frozen=True):
 
 
 class Stretch(Struct, frozen=True):
-    """What a child has measured. `round_trips` are those before and after it."""
+    """What a child has measured. `round_trips` are those before and after it.
+
+    `load` is what else ran while the kernels did: not while memory was touched, when the time that
+    a host takes to back it shows as steal.
+    """
 
     series: tuple[Series, ...]
     chase: Chase | None
@@ -65,6 +70,7 @@ class Stretch(Struct, frozen=True):
     source_bytes: int
     huge_page_share: float | None
     touch_bytes_per_second: float
+    load: Load
 
 
 class _Task:
@@ -110,19 +116,31 @@ def run(reader: Reader, block: Block) -> Stretch:
         )
     ) as arena:
         touch_rate = _touch(reader, arena, block)
+        idle = activity.read(reader)
         end = max(began + block.seconds, time.monotonic() + LEAST_SHARE * block.seconds)
         streams, products = list(_streams(arena, block)), list(_products(arena, block))
         left = end - time.monotonic()
         _spend(streams, end - DECODE_SHARE * left if products else end)
         _spend(products, end)
+        chase = _chase(arena, block, end) if block.latency else None
         return Stretch(
             series=tuple(task.series() for task in (*streams, *products) if task.groups),
-            chase=_chase(arena, block, end) if block.latency else None,
+            chase=chase,
             round_trips=(before, placement.along(block.cpus)),
             source_bytes=arena.source_bytes,
             huge_page_share=_huge_page_share(arena),
             touch_bytes_per_second=touch_rate,
+            load=_load(idle, activity.read(reader), block),
         )
+
+
+def _load(before: Activity, after: Activity, block: Block) -> Load:
+    others = after.cpus.keys() - set(block.cpus)
+    return Load(
+        other_cpus_busy_share=activity.busy_share(before, after, others),
+        steal_share=activity.steal_share(before, after),
+        pressure_share=activity.pressure_share(before, after),
+    )
 
 
 def _touch(reader: Reader, arena: Arena, block: Block) -> float:
