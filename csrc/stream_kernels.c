@@ -1,8 +1,8 @@
 /* Loops that move memory as fast as an instruction set can, each on one thread.
  *
  * One stream an array, for power-of-two-spaced streams halve the rate. Vectors are explicit, since
- * -O2 may or may not make them. Which variant wins differs by CPU: prefetching reads gains a fifth
- * on Emerald Rapids and loses on Zen 4, AVX-512 gains there and not here, plain stores beat
+ * -O2 may or may not make them. Which variant wins differs by CPU: prefetching AVX2 reads gains a
+ * fifth on Emerald Rapids and loses on Zen 4, AVX-512 gains on the first alone, plain stores beat
  * non-temporal ones on two cores of one Zen 4 complex. So all are kept, and raced. Prefetching what
  * a non-temporal copy reads gains a fifth on Emerald Rapids, a triad a twentieth (512 MiB, one
  * thread, median of 15 interleaved rounds). */

@@ -1,7 +1,7 @@
 """How fast weights can be read and used: arithmetic on bytes and rates, nothing else.
 
 A token of a dense model reads every weight once, so the time of a stage is the bytes that lie there
-over the slower of two rates: what its memory delivers and what its instructions can use up.
+over a rate: what its memory delivers and what its instructions can use up, at once or in turn.
 """
 
 from __future__ import annotations

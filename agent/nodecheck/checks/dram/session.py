@@ -101,7 +101,7 @@ class _Task:
 
 
 def run(reader: Reader, block: Block) -> Stretch:
-    """Measure. OSError and kernels.NoRoom as the kernels raise them."""
+    """Measure. OSError, kernels.NoRoom and kernels.TooSlow as the kernels raise them."""
     native.die_with_parent()
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
