@@ -29,10 +29,12 @@ from nodecheck.machine import child
 from nodecheck.machine.child import Outcome
 from nodecheck.machine.host import Host
 from nodecheck.machine.reader import Reader
-from nodecheck.model import Gap, Reason, Struct, Workload
+from nodecheck.model import Gap, Reason, Struct
 from nodecheck.policy import ReferenceWorkload, Thresholds
 from nodecheck.ranges import absurd
 from nodecheck.report import HostInfo, Report
+from nodecheck.serving import Workload
+from nodecheck.workload.numbers import from_numbers
 
 FACTS: dict[str, type[Struct]] = {
     "cpu": CpuFacts,
@@ -238,14 +240,7 @@ def _named_model(weights_bytes: int | None) -> Workload | None:
     if weights_bytes is None:
         return None
     like = ReferenceWorkload()
-    return Workload(
-        name="captured",
-        weights_bytes=weights_bytes,
-        layers=like.layers,
-        weight_type=like.weight_type,
-        kv_bytes_per_token=0,
-        named_by_user=True,
-    )
+    return from_numbers("captured", weights_bytes, like.layers, like.weight_type)
 
 
 def _host_info(host: Host) -> HostInfo:

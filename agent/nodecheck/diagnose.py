@@ -12,9 +12,10 @@ from nodecheck.checks import CHECKS
 from nodecheck.checks.seen import Rule, Seen
 from nodecheck.judge.strategies import reference_workload, strategies
 from nodecheck.judge.verdict import verdict
-from nodecheck.model import Evidence, Finding, Severity, Workload
+from nodecheck.model import Evidence, Finding, Severity
 from nodecheck.policy import Policy, Waiver
 from nodecheck.report import Report
+from nodecheck.serving import Workload
 
 
 def diagnose(report: Report, policy: Policy, workload: Workload | None = None) -> Report:

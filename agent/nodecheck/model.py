@@ -194,18 +194,38 @@ class Viability(str, Enum):
 
 
 class Point(Struct, frozen=True, kw_only=True):
-    """One setting on the curve of a strategy, e.g. `-ngl 50`, with its range."""
+    """One setting on the curve of a strategy, e.g. `-ngl 50`, with its range.
+
+    `cpu_layers` and `cpu_bytes` are what the setting leaves to the CPU; `fits` says whether the
+    VRAM holds the rest.
+    """
 
     setting: str
     low: float | None
     high: float
+    cpu_layers: int | None = None
+    cpu_bytes: int | None = None
+    fits: bool | None = None
+
+
+class Lever(Struct, frozen=True, kw_only=True):
+    """What would move a strategy, and to where.
+
+    `resource` is instruction_set, bandwidth, link, vram, ram, disk or quantisation.
+    """
+
+    resource: str
+    change: str
+    low: float | None = None
+    high: float | None = None
 
 
 class Strategy(Struct, frozen=True, kw_only=True):
     """One way to serve the workload: what it can reach, what limits it, how that was got.
 
     `low` is None where only a ceiling is known, both where nothing is. `cpu_seconds_per_gb` is what
-    each GB of weights on the CPU adds to a token, fastest and slowest.
+    each GB of weights on the CPU adds to a token, fastest and slowest. `levers` are what would move
+    it, the largest first.
     """
 
     strategy: str
@@ -217,22 +237,7 @@ class Strategy(Struct, frozen=True, kw_only=True):
     high: float | None = None
     points: tuple[Point, ...] = ()
     cpu_seconds_per_gb: tuple[float, float] | None = None
-
-
-class Workload(Struct, frozen=True, kw_only=True):
-    """A model to serve. `named_by_user` is false for the policy's reference workload.
-
-    `weights_bytes` are the bytes of all weights, `layers` the transformer blocks,
-    `kv_bytes_per_token` the attention cache that one token takes, `weight_type` the name of the
-    dominant quantisation.
-    """
-
-    name: str
-    weights_bytes: int
-    layers: int
-    weight_type: str
-    kv_bytes_per_token: int
-    named_by_user: bool = False
+    levers: tuple[Lever, ...] = ()
 
 
 class Verdict(Struct, frozen=True, kw_only=True):

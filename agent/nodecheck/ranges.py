@@ -17,7 +17,7 @@ LARGEST = 1e18
 """Above any count, size in bytes, or rate in bytes a second of one node."""
 
 _CPU_COUNTS = ("logical_cpus", "physical_cores", "sockets", "threads", "thread_budget", "layers")
-_POSITIVE = ("weights_bytes", "layers", "threads")
+_POSITIVE = ("weight_bytes_shipped", "layers", "threads")
 _SIGNED = ("numa_node", "temperature_celsius", "mempolicy_errno")
 _RATES = ("median_bytes_per_second", "vram_bytes_per_second")
 _RATE_LEAST, _RATE_MOST = 1e3, 1e15

@@ -8,18 +8,9 @@ from typing import Any
 import msgspec
 
 from nodecheck.checks.seen import Facts
-from nodecheck.model import (
-    Finding,
-    Gap,
-    Latency,
-    Measurement,
-    Status,
-    Strategy,
-    Struct,
-    Verdict,
-    Workload,
-)
+from nodecheck.model import Finding, Gap, Latency, Measurement, Status, Strategy, Struct, Verdict
 from nodecheck.ranges import absurd
+from nodecheck.serving import Workload
 
 SCHEMA_VERSION = 1
 

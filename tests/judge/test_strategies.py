@@ -7,8 +7,9 @@ import pytest
 
 from nodecheck.judge.ceilings import engine_level, pcie_bytes_per_second
 from nodecheck.judge.strategies import strategies
-from nodecheck.model import Strategy, Viability, Workload
+from nodecheck.model import Strategy, Viability
 from nodecheck.units import GIB
+from nodecheck.workload.numbers import from_numbers
 from tests.nodes import AVX2, SSE2, dram, three_l40
 
 
@@ -72,10 +73,7 @@ def test_without_a_measurement_memory_bounds_nothing() -> None:
 
 def test_q8_beats_q4_where_ssse3_is_missing() -> None:
     def speed(kind: str, size_gib: float) -> float:
-        work = Workload(
-            name=kind, weights_bytes=int(size_gib * GIB), layers=64, weight_type=kind,
-            kv_bytes_per_token=0, named_by_user=True,
-        )  # fmt: skip
+        work = from_numbers(kind, int(size_gib * GIB), layers=64, weight_type=kind)
         high = by_name(msgspec.structs.replace(three_l40(SSE2, read=100.0), workload=work))[
             "cpu-only"
         ].high
@@ -87,10 +85,7 @@ def test_q8_beats_q4_where_ssse3_is_missing() -> None:
 
 def test_a_model_that_fits_no_card_is_split_or_refused() -> None:
     def resident(size_gib: float) -> Strategy:
-        work = Workload(
-            name="m", weights_bytes=int(size_gib * GIB), layers=80, weight_type="q4_k",
-            kv_bytes_per_token=0, named_by_user=True,
-        )  # fmt: skip
+        work = from_numbers("m", int(size_gib * GIB), layers=80, weight_type="q4_k")
         return by_name(msgspec.structs.replace(three_l40(), workload=work))["gpu-resident"]
 
     assert "split over 3 cards" in resident(100).basis
@@ -99,10 +94,7 @@ def test_a_model_that_fits_no_card_is_split_or_refused() -> None:
 
 
 def test_cpu_only_needs_the_ram() -> None:
-    work = Workload(
-        name="m", weights_bytes=200 * GIB, layers=80, weight_type="q4_k",
-        kv_bytes_per_token=0, named_by_user=True,
-    )  # fmt: skip
+    work = from_numbers("m", 200 * GIB, layers=80, weight_type="q4_k")
     alone = by_name(msgspec.structs.replace(three_l40(AVX2), workload=work))["cpu-only"]
     assert alone.viability is Viability.NOT_VIABLE
     assert alone.limit.startswith("RAM")

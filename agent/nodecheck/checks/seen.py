@@ -15,8 +15,9 @@ from nodecheck.checks.numa.facts import NumaFacts
 from nodecheck.checks.pcie.facts import PcieFacts
 from nodecheck.checks.python.facts import PythonFacts
 from nodecheck.checks.virt.facts import VirtFacts
-from nodecheck.model import Finding, Measurement, Struct, Workload
+from nodecheck.model import Finding, Measurement, Struct
 from nodecheck.policy import Policy
+from nodecheck.serving import Serving, Workload
 
 
 class Facts(Struct, frozen=True, kw_only=True):
@@ -37,12 +38,16 @@ class Facts(Struct, frozen=True, kw_only=True):
 
 
 class Seen(Struct, frozen=True, kw_only=True):
-    """Everything that a rule may look at. `workload` is None unless the user named one."""
+    """Everything that a rule may look at.
+
+    `workload` is None unless the user named one; `serving` is how it is to be served.
+    """
 
     facts: Facts
     policy: Policy
     measurements: tuple[Measurement, ...] = ()
     workload: Workload | None = None
+    serving: Serving = Serving()
     live: bool = False
 
 

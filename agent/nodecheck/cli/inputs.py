@@ -13,9 +13,10 @@ from nodecheck.checks import CHECKS
 from nodecheck.diagnose import rules
 from nodecheck.machine.host import Host, open_host
 from nodecheck.machine.tree import UnreadableError
-from nodecheck.model import Workload
 from nodecheck.policy import Policy, PolicyError, parse_policy, parse_size
 from nodecheck.report import Report, ReportError, from_json
+from nodecheck.serving import Workload
+from nodecheck.workload.numbers import from_numbers
 
 SYSTEM_POLICY = Path("/etc/nodecheck/policy.toml")
 INPUT_LIMIT_BYTES = 64 << 20
@@ -84,14 +85,7 @@ def read_workload(weights: str | None, layers: int | None, weight_type: str) -> 
     if size < SMALLEST_MODEL_BYTES:
         message = f"{weights!r} is {size} bytes, less than any model; write it as 16.3GiB"
         raise click.BadParameter(message, param_hint="--weights")
-    return Workload(
-        name=f"{weight_type} model",
-        weights_bytes=size,
-        layers=layers,
-        weight_type=weight_type,
-        kv_bytes_per_token=0,
-        named_by_user=True,
-    )
+    return from_numbers(f"{weight_type} model", size, layers, weight_type)
 
 
 def _read(path: Path) -> bytes:

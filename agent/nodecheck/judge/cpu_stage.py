@@ -5,7 +5,8 @@ from __future__ import annotations
 from nodecheck.checks.seen import Seen
 from nodecheck.judge import ceilings, node
 from nodecheck.judge.ceilings import Range
-from nodecheck.model import Measurement, Struct, Workload
+from nodecheck.model import Measurement, Struct
+from nodecheck.serving import Workload
 from nodecheck.units import GB, count, gb_per_second
 
 

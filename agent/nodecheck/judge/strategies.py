@@ -9,9 +9,12 @@ from nodecheck.judge import ceilings, node
 from nodecheck.judge.ceilings import Range
 from nodecheck.judge.cpu_stage import CpuStage, cpu_stage
 from nodecheck.judge.figures import between
-from nodecheck.model import Point, Strategy, Viability, Workload
+from nodecheck.model import Point, Strategy, Viability
 from nodecheck.policy import Policy
+from nodecheck.serving import Workload
 from nodecheck.units import GB, count, gb_per_second, gib
+from nodecheck.workload.cache import whole_context_bytes
+from nodecheck.workload.numbers import from_numbers
 
 TOKENS = "tok/s"
 
@@ -19,12 +22,13 @@ TOKENS = "tok/s"
 def reference_workload(policy: Policy) -> Workload:
     """The policy's workload, for a node that nobody named a model for."""
     reference = policy.reference_workload
-    return Workload(
-        name=reference.name,
-        weights_bytes=reference.weights_bytes,
-        layers=reference.layers,
-        weight_type=reference.weight_type,
-        kv_bytes_per_token=reference.kv_bytes_per_token,
+    return from_numbers(
+        reference.name,
+        reference.weights_bytes,
+        reference.layers,
+        reference.weight_type,
+        reference.kv_bytes_per_token,
+        named_by_user=False,
     )
 
 
@@ -60,14 +64,14 @@ def speed_viability(seen: Seen, rate: Range) -> Viability:
 def needed_vram_bytes(seen: Seen, work: Workload) -> int:
     """Weights, the cache of one context, and what the engine takes beside them."""
     limits = seen.policy.thresholds
-    cache = work.kv_bytes_per_token * limits.context_tokens
-    return work.weights_bytes + cache + limits.vram_overhead_bytes
+    cache = whole_context_bytes(work, limits.context_tokens) or 0
+    return work.weight_bytes_shipped + cache + limits.vram_overhead_bytes
 
 
 def _read_bytes(work: Workload) -> Range:
     """Bytes of weights that one token reads."""
     low, high = ceilings.READ_SHARE
-    return Range(work.weights_bytes * low, work.weights_bytes * high)
+    return Range(work.weight_bytes_shipped * low, work.weight_bytes_shipped * high)
 
 
 def _gpu_rate(vram_rate: float, work: Workload) -> Range:
@@ -164,8 +168,8 @@ def _offload_settings(seen: Seen, work: Workload, cards: node.Cards) -> list[int
     Fewer where the VRAM holds no more. llama.cpp counts the output layer too: with N layers, N + 1
     leaves nothing on the CPU.
     """
-    layer = work.weights_bytes / (work.layers + 1)
-    room = cards.total_bytes - (needed_vram_bytes(seen, work) - work.weights_bytes)
+    layer = work.weight_bytes_shipped / (work.layers + 1)
+    room = cards.total_bytes - (needed_vram_bytes(seen, work) - work.weight_bytes_shipped)
     fits = max(0, min(work.layers, int(room / layer)))
     quarter = min(fits, work.layers - max(1, round(work.layers * 0.22)))
     return sorted({n for n in (fits, quarter) if n > 0}, reverse=True)
@@ -182,7 +186,7 @@ def _offload_rate(work: Workload, ngl: int, stage: CpuStage, vram: float) -> Ran
 
 def _ram_shortage(seen: Seen, work: Workload, cpu_layers: int) -> str | None:
     free = node.free_ram_bytes(seen)
-    need = work.weights_bytes * min(1.0, cpu_layers / (work.layers + 1))
+    need = work.weight_bytes_shipped * min(1.0, cpu_layers / (work.layers + 1))
     return f"{gib(need)} needed, {gib(free)} free" if free is not None and need > free else None
 
 
@@ -212,7 +216,7 @@ def _host_kv_pool(seen: Seen, work: Workload, cards: node.Cards) -> Strategy:
     """Moving bytes needs no SIMD: the pool is held by DRAM and link rates and by free RAM."""
     limits = seen.policy.thresholds
     link, read = node.host_link(seen, cards), node.best_read(seen.measurements)
-    size = work.kv_bytes_per_token * limits.host_pool_tokens
+    size = whole_context_bytes(work, limits.host_pool_tokens)
     if not size:
         return _unknown("host-kv-pool", "bytes of cache a token are not known")
     if link is None and read is None:
@@ -233,7 +237,7 @@ def _host_kv_pool(seen: Seen, work: Workload, cards: node.Cards) -> Strategy:
         low=size / slowest,
         high=size / slowest / low_e,
         unit=f"s to fetch {limits.host_pool_tokens // 1000}k cached tokens from RAM",
-        basis=f"{work.kv_bytes_per_token:,} B a token"
+        basis=f"{size // limits.host_pool_tokens:,} B a token"
         + (f"; room for {gib(pool)}" if pool else "; free RAM not known" if pool is None else "")
         + "; no SIMD needed",
     )
@@ -257,11 +261,11 @@ def _model_load(seen: Seen, work: Workload) -> Strategy:
     best = max(roomy, key=lambda f: f.available_bytes or 0, default=None)
     if best is None or best.available_bytes is None:
         return _unknown("model-load", "disk read not measured", unit="s")
-    if best.available_bytes < work.weights_bytes:
-        room = f"{gib(best.available_bytes)} of {gib(work.weights_bytes)}"
+    if best.available_bytes < work.weight_bytes_shipped:
+        room = f"{gib(best.available_bytes)} of {gib(work.weight_bytes_shipped)}"
         basis = f"{best.mount} has the most room, {room}"
         return _refused("model-load", "disk space", basis, unit="s")
-    times = best.available_bytes // work.weights_bytes
+    times = best.available_bytes // work.weight_bytes_shipped
     room = "once" if times == 1 else f"{times} times"
     basis = f"disk read not measured; this model fits {room} on {best.mount}"
     return _unknown("model-load", basis, unit="s")

@@ -155,7 +155,7 @@ def _workload(report: Report) -> str:
     work = report.workload
     if work is None:
         return ""
-    model = f"{work.name}, {gib(work.weights_bytes)}, {count(work.layers, 'layer')}"
+    model = f"{work.name}, {gib(work.weight_bytes_shipped)}, {count(work.layers, 'layer')}"
     return model if work.named_by_user else f"{model} (yours: --weights, --layers)"
 
 

@@ -14,8 +14,9 @@ from nodecheck.checks.seen import Facts, Seen
 from nodecheck.checks.virt.facts import VirtFacts
 from nodecheck.machine.host import CapturedHost
 from nodecheck.machine.reader import Reader
-from nodecheck.model import Finding, Gap, Workload
+from nodecheck.model import Finding, Gap
 from nodecheck.policy import Policy
+from nodecheck.serving import Workload
 from tests.trees import Tree
 
 GIB = 1 << 30

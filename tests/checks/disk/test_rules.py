@@ -6,8 +6,10 @@ from nodecheck.checks.disk.facts import Btrfs, DiskFacts, Filesystem, ThinPool
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.kernel_log.facts import KernelLogFacts
 from nodecheck.checks.seen import Facts, Seen
-from nodecheck.model import Action, Workload
+from nodecheck.model import Action
 from nodecheck.policy import Policy, Thresholds
+from nodecheck.serving import Workload
+from nodecheck.workload.numbers import from_numbers
 from tests.checks.disk.examples import HEALTHY, RAISES
 from tests.checks.disk.table import GIB, ROOT, Node, disk, findings, raised, seen, sizes, tree
 from tests.trees import Tree
@@ -35,13 +37,8 @@ def disks(*systems: Filesystem, **more: object) -> DiskFacts:
 
 
 def model(gib: float) -> Workload:
-    return Workload(
-        name="a model",
-        weights_bytes=round(gib * GIB),
-        layers=32,
-        weight_type="q4_k",
-        kv_bytes_per_token=1,
-        named_by_user=True,
+    return from_numbers(
+        "a model", round(gib * GIB), layers=32, weight_type="q4_k", kv_bytes_per_token=1
     )
 
 

@@ -7,9 +7,10 @@ import pytest
 from nodecheck.checks.dram.decode_rules import RULES
 from nodecheck.checks.seen import Facts, Seen
 from nodecheck.checks.virt.facts import VirtFacts
-from nodecheck.model import Finding, Measurement, Owner, Severity, Workload
+from nodecheck.model import Finding, Measurement, Owner, Severity
 from nodecheck.policy import Policy, ReferenceWorkload, Thresholds
 from nodecheck.units import GB
+from nodecheck.workload.numbers import from_numbers
 
 
 def rate(
@@ -113,14 +114,7 @@ def test_what_was_not_measured_is_not_judged(measured: tuple[Measurement, ...]) 
 
 def test_it_is_judged_by_the_weights_that_are_served() -> None:
     measured = (READ, rate("decode_q4_0", 2, 2.0), rate("decode_q8_0", 2, 20.0))
-    work = Workload(
-        name="mine",
-        weights_bytes=20 * GB,
-        layers=1,
-        weight_type="q4_0",
-        kv_bytes_per_token=1,
-        named_by_user=True,
-    )
+    work = from_numbers("mine", 20 * GB, layers=1, weight_type="q4_0", kv_bytes_per_token=1)
     assert judge(Seen(facts=Facts(), policy=Policy(), measurements=measured, workload=work))
     for weights, raised in (("q4_0", True), ("q8_0", False)):
         reference = ReferenceWorkload(weight_type=weights)  # type: ignore[arg-type]

@@ -15,9 +15,10 @@ from nodecheck.checks.limits.facts import LimitsFacts
 from nodecheck.checks.memory.facts import Dimm, MemoryFacts
 from nodecheck.checks.seen import Facts, Seen
 from nodecheck.checks.virt.facts import VirtFacts
-from nodecheck.model import Finding, Measurement, Severity, Workload
+from nodecheck.model import Finding, Measurement, Severity
 from nodecheck.policy import Policy
 from nodecheck.units import GB
+from nodecheck.workload.numbers import from_numbers
 
 Rates = dict[int, float]
 V3 = ("avx", "avx2", "fma", "bmi2", "f16c")
@@ -145,14 +146,7 @@ def test_known_modules_lower_the_floor_only() -> None:
 
 def test_the_named_model_is_what_it_costs() -> None:
     seen = node(MASKED, {8: 10.0})
-    workload = Workload(
-        name="mine",
-        weights_bytes=20 * GB,
-        layers=1,
-        weight_type="f16",
-        kv_bytes_per_token=1,
-        named_by_user=True,
-    )
+    workload = from_numbers("mine", 20 * GB, layers=1, weight_type="f16", kv_bytes_per_token=1)
     named = Seen(
         facts=seen.facts, policy=seen.policy, measurements=seen.measurements, workload=workload
     )

@@ -7,21 +7,14 @@ import msgspec
 from nodecheck.checks.gpu.facts import GpuFacts
 from nodecheck.checks.kernel_log.facts import Xid
 from nodecheck.checks.seen import Seen
-from nodecheck.model import Workload
+from nodecheck.workload.numbers import from_numbers
 from tests.checks.gpu.inputs import GB10, IDLE_4090, L40, card, csv, device, table, text, xml
 from tests.checks.gpu.judging import ADDRESS, CARD, seen
 from tests.trees import Link, Tree
 
 _ON_PCI = device(ADDRESS)
 _HEALTHY: Tree = {**_ON_PCI, "cmd/nvidia-smi_-q_-x.txt": xml([L40])}
-_WORKLOAD = Workload(
-    name="model",
-    weights_bytes=40 << 30,
-    layers=64,
-    weight_type="q4_k",
-    kv_bytes_per_token=65536,
-    named_by_user=True,
-)
+_WORKLOAD = from_numbers("model", 40 << 30, layers=64, weight_type="q4_k", kv_bytes_per_token=65536)
 _CONTAINER: Tree = {
     "proc/self/mountinfo": "1 0 0:50 / / rw - overlay overlay rw,lowerdir=/a,upperdir=/b\n",
     ".dockerenv": "",

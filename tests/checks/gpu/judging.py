@@ -14,8 +14,9 @@ from nodecheck.checks.seen import Facts, Seen
 from nodecheck.checks.virt.facts import VirtFacts
 from nodecheck.machine.host import Host
 from nodecheck.machine.reader import Reader
-from nodecheck.model import Finding, Gap, Severity, Workload
+from nodecheck.model import Finding, Gap, Severity
 from nodecheck.policy import Policy
+from nodecheck.serving import Workload
 
 GUEST = VirtFacts(guest=True, hypervisor="kvm", platform="proxmox")
 CONTAINER = VirtFacts(container="docker")

@@ -13,7 +13,9 @@ from nodecheck.checks.kernel_log.facts import KernelLogFacts, Xid
 from nodecheck.checks.pcie.facts import Hop, Path, PcieFacts
 from nodecheck.checks.seen import Seen
 from nodecheck.machine.host import CapturedHost
-from nodecheck.model import Action, Severity, Workload
+from nodecheck.model import Action, Severity
+from nodecheck.serving import Workload
+from nodecheck.workload.numbers import from_numbers
 from tests.checks.gpu.examples import RAISES, SILENT
 from tests.checks.gpu.inputs import L40, card, csv, text
 from tests.checks.gpu.judging import (
@@ -360,9 +362,9 @@ def test_a_low_clock_at_the_power_limit_is_no_riddle() -> None:
 
 
 def workload(gibibytes: int, *, named: bool = True) -> Workload:
-    return Workload(
-        name="m",
-        weights_bytes=gibibytes << 30,
+    return from_numbers(
+        "m",
+        gibibytes << 30,
         layers=1,
         weight_type="q4_k",
         kv_bytes_per_token=1,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.memory.facts import MemoryFacts
 from nodecheck.checks.seen import Facts, Seen
-from nodecheck.model import Workload
 from nodecheck.policy import Policy
+from nodecheck.workload.numbers import from_numbers
 from tests.trees import Tree
 
 GIB = 1 << 30
@@ -77,13 +77,8 @@ def fitting(
     weights_bytes: int, *, total: int, available: int | None = None, gpus: tuple[Gpu, ...] = ()
 ) -> Seen:
     """A named model on a node with so much memory."""
-    workload = Workload(
-        name="a model",
-        weights_bytes=weights_bytes,
-        layers=64,
-        weight_type="q4_k",
-        kv_bytes_per_token=65536,
-        named_by_user=True,
+    workload = from_numbers(
+        "a model", weights_bytes, layers=64, weight_type="q4_k", kv_bytes_per_token=65536
     )
     memory = MemoryFacts(total_bytes=total, available_bytes=available)
     return Seen(facts=Facts(memory=memory, gpus=gpus), policy=Policy(), workload=workload)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from nodecheck.checks.disk.facts import Filesystem
 from nodecheck.checks.disk.words import df_percent, first_few, free_of, names, room_on
 from nodecheck.checks.seen import Seen
-from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity, Workload
+from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity
+from nodecheck.serving import Workload
 from nodecheck.units import gib
 
 CONVERSION_COPIES = 3
@@ -102,7 +103,7 @@ def _space(system: Filesystem, seen: Seen, *, cramped: bool) -> Evidence:
 def _low_impact(lead: Filesystem, seen: Seen) -> str:
     free = lead.available_bytes or 0
     if seen.workload is not None:
-        return f"It {times_held(free, seen.workload.weights_bytes)}"
+        return f"It {times_held(free, seen.workload.weight_bytes_shipped)}"
     text = (
         f"A model of at most {gib(free)} can be downloaded, one of at most "
         f"{gib(free / CONVERSION_COPIES)} converted, which takes about {CONVERSION_COPIES} "
@@ -177,7 +178,7 @@ def headroom(seen: Seen) -> Iterator[Finding]:
 
 
 def _model_headroom(roomiest: Filesystem, model: Workload, seen: Seen) -> Iterator[Finding]:
-    size, copies = model.weights_bytes, seen.policy.thresholds.headroom_copies
+    size, copies = model.weight_bytes_shipped, seen.policy.thresholds.headroom_copies
     free = roomiest.available_bytes or 0
     if free >= copies * size:
         return

@@ -139,7 +139,7 @@ def _reading(each: Measurement) -> str:
 
 def _low_impact(seen: Seen, rate: float) -> str:
     named = seen.workload
-    weights = named.weights_bytes if named else seen.policy.reference_workload.weights_bytes
+    weights = named.weight_bytes_shipped if named else seen.policy.reference_workload.weights_bytes
     name = named.name if named else f"a {seen.policy.reference_workload.name} model"
     return (
         f"The weights of {name} ({gib(weights)}) cannot be read faster than {weights / rate:.1f} "

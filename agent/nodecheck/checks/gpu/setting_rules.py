@@ -103,7 +103,7 @@ def judge_memory_in_use(seen: Seen) -> Iterator[Finding]:
         return
     total = sum(gpu.memory_bytes or 0 for gpu in cards)
     free = total - sum(map(_used, cards))
-    crowded_out = free < workload.weights_bytes <= total
+    crowded_out = free < workload.weight_bytes_shipped <= total
     yield Finding(
         id="gpu.memory_in_use",
         severity=Severity.CRITICAL if crowded_out else Severity.WARNING,
@@ -118,7 +118,7 @@ def judge_memory_in_use(seen: Seen) -> Iterator[Finding]:
             )
             for gpu in held
         ),
-        impact=f"{gib(max(0, free))} free for {gib(workload.weights_bytes)} of weights"
+        impact=f"{gib(max(0, free))} free for {gib(workload.weight_bytes_shipped)} of weights"
         + (": the model no longer fits" if crowded_out else ""),
         remedy=Remedy(
             text="Stop what holds the memory, or choose another card",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nodecheck.checks.seen import Seen
-from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity, Workload
+from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity
+from nodecheck.serving import Workload
 from nodecheck.units import count, gib, percent
 
 
@@ -32,13 +33,14 @@ def insufficient(seen: Seen) -> Iterator[Finding]:
         return
     limit = seen.facts.limits.memory_limit_bytes
     most = min((size for size in (host, limit) if size is not None), default=None)
-    if most is not None and workload.weights_bytes > most and workload.weights_bytes > vram:
+    size = workload.weight_bytes_shipped
+    if most is not None and size > most and size > vram:
         yield _too_large(
             workload, most, vram, "the cgroup's limit" if most == limit else "MemTotal"
         )
         return
     available = _available(seen)
-    on_host = workload.weights_bytes - vram
+    on_host = size - vram
     if available is not None and on_host > available:
         yield _not_free(seen, workload, on_host, available)
 
@@ -50,14 +52,15 @@ def _available(seen: Seen) -> int | None:
 
 
 def _too_large(workload: Workload, most: int, vram: int, basis: str) -> Finding:
-    together = workload.weights_bytes <= most + vram
+    size = workload.weight_bytes_shipped
+    together = size <= most + vram
     return Finding(
         id="mem.insufficient",
         severity=Severity.CRITICAL,
         subject="RAM",
-        summary=f"Neither RAM nor GPU memory holds {workload.name} ({gib(workload.weights_bytes)})",
+        summary=f"Neither RAM nor GPU memory holds {workload.name} ({gib(size)})",
         evidence=(_sizes(workload, f"RAM {gib(most)}, GPU memory {gib(vram)}", basis),),
-        impact=f"{gib(workload.weights_bytes - most)} of the weights are read from disk again for "
+        impact=f"{gib(size - most)} of the weights are read from disk again for "
         "every token, or the engine is killed"
         + (
             "; RAM and GPU memory hold it only together, with nothing left for caches"
@@ -111,7 +114,7 @@ def _sizes(workload: Workload, value: str, source: str) -> Evidence:
     return Evidence(
         value=value,
         source=source,
-        expected=f"at least {gib(workload.weights_bytes)}",
+        expected=f"at least {gib(workload.weight_bytes_shipped)}",
         basis=f"the weights of {workload.name}",
     )
 

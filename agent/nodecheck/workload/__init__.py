@@ -1,0 +1,1 @@
+"""Models read from files: GGUF, safetensors and Hugging Face configurations, to exact sizes."""

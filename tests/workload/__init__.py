@@ -1,0 +1,1 @@
+"""What models weigh, against exact sums and hostile files."""
