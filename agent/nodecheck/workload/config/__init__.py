@@ -1,0 +1,1 @@
+"""What a Hugging Face configuration implies: tensors, caches, stored bytes. Pure."""

@@ -1,0 +1,28 @@
+"""Why a model's files cannot be used. Each message is one line."""
+
+from __future__ import annotations
+
+import re
+
+_CONTROL = re.compile(
+    "[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]"
+)
+_LONGEST = 80
+
+
+class WorkloadError(ValueError):
+    """Files that hold no model that can be read; the message is one line."""
+
+
+class NotEnoughMetadata(WorkloadError):
+    """A sound file that does not say what is needed of the model."""
+
+    def __init__(self, missing: str) -> None:
+        """Name what is missing."""
+        super().__init__(f"not enough metadata: {missing}")
+
+
+def shown(text: object) -> str:
+    """Text of a file as it may stand in a message."""
+    plain = _CONTROL.sub("?", str(text)[: _LONGEST + 1])
+    return plain if len(plain) <= _LONGEST else plain[:_LONGEST] + "..."

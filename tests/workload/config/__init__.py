@@ -1,0 +1,1 @@
+"""Hugging Face configurations to exact sizes."""
