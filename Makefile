@@ -1,7 +1,7 @@
 # Two commands set everything up: `make run` and `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format schema readme dist bench bench-engines bench-peers repeat lab soak \
-  sanitize clean prerequisites
+.PHONY: help run test lint format schema readme dist bench bench-engines bench-estimates bench-peers \
+  repeat lab soak fuzz sanitize clean prerequisites
 
 PYTHON ?= python3
 VENV := .venv
@@ -38,9 +38,11 @@ format: $(DEV_TOOLS) ## rewrite Python and C in the one style
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $(C_SOURCES)
 
-schema: $(INSTALLED) ## write docs/report.schema.json anew
-	$(BIN)/python -c 'import json, nodecheck.report as r; print(json.dumps(r.json_schema(), indent=1))' \
-	  > docs/report.schema.json
+schema: $(INSTALLED) ## write the schemas in docs/ anew
+	for name in report plan; do \
+	  $(BIN)/python -c "import json, nodecheck.$$name as made; print(json.dumps(made.json_schema(), indent=1))" \
+	    > docs/$$name.schema.json; \
+	done
 
 readme: $(INSTALLED) ## write the report in README.md anew
 	$(BIN)/python -m tests.readme
@@ -55,6 +57,9 @@ bench: $(DEV_TOOLS) ## hold the time and memory budgets against peers
 
 bench-engines: $(DEV_TOOLS) ## hold the decode prediction against llama.cpp (an hour)
 	$(BIN)/python -m tests.bench.engines
+
+bench-estimates: $(DEV_TOOLS) ## hold plans and other estimators against llama.cpp (after bench-engines)
+	$(BIN)/python -m tests.bench.estimates
 
 bench-peers: $(DEV_TOOLS) ## hold the loops over memory against other benchmarks
 	$(BIN)/python -m tests.bench.peers

@@ -86,15 +86,16 @@ def collect(
     kernels: str = "auto",
     python: str | None = None,
     thresholds: Thresholds = SHIPPED,
-    weight_type: str = ReferenceWorkload().weight_type,
+    weight_types: tuple[str, ...] = (ReferenceWorkload().weight_type,),
     progress: Callable[[str], None] = lambda _: None,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> Report:
     """A report with facts, measurements and gaps, not yet judged.
 
     `kernels` is auto, always or never (`thresholds` tell auto when a node is serving); `python` is
-    an interpreter whose libraries are to be tried; `weight_type` that of the model in question.
-    `progress` is told, in a few words, what takes long; `meanwhile` is called while the probes run.
+    an interpreter whose libraries are to be tried; `weight_types` those of the model in question,
+    most of what it reads first. `progress` is told, in a few words, what takes long; `meanwhile` is
+    called while the probes run.
     """
     started = datetime.datetime.now(datetime.timezone.utc)
     run = _Run(host)
@@ -108,7 +109,7 @@ def collect(
         run.alone("python", python)
     if measures:
         progress("measuring memory")
-        run.alone("dram", run.facts(), kernels, thresholds, weight_type)
+        run.alone("dram", run.facts(), kernels, thresholds, weight_types)
     dram = cast("DramProbe", run.probed["dram"])
     elapsed = datetime.datetime.now(datetime.timezone.utc) - started
     return Report(

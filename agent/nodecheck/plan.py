@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from nodecheck.checks.seen import Seen
+from nodecheck.judge.conclusions import conclusions
+from nodecheck.judge.engines import engines
+from nodecheck.judge.fit import fits
+from nodecheck.judge.measured import compare
+from nodecheck.judge.node_words import node_words
+from nodecheck.judge.offload import curves
+from nodecheck.judge.ranking import ranking
+from nodecheck.judge.reads import context_tokens
+from nodecheck.judge.room import within_model
+from nodecheck.judge.row_machine import machine
+from nodecheck.judge.strategies import strategies
 from nodecheck.model import Strategy, Struct
-from nodecheck.report import SCHEMA_VERSION, HostInfo
-from nodecheck.serving import Comparison, Curve, EngineStart, Fit, Serving, Workload
+from nodecheck.policy import Policy
+from nodecheck.report import SCHEMA_VERSION, HostInfo, Report
+from nodecheck.serving import Comparison, Curve, EngineStart, Fit, Run, Serving, Workload
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -30,3 +48,57 @@ class Plan(Struct, frozen=True, kw_only=True):
     conclusions: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     elapsed_seconds: float | None = None
+
+
+def make_plan(
+    report: Report, policy: Policy, work: Workload, serving: Serving, runs: Sequence[Run] = ()
+) -> Plan:
+    """The plan for a model on the node of a report; `runs` are what a benchmark measured."""
+    seen = Seen(
+        facts=report.facts,
+        policy=policy,
+        measurements=report.measurements,
+        workload=work,
+        serving=serving,
+        live=report.host.source == "live",
+    )
+    ways = strategies(seen, measured_prefill=_prefill(seen, runs))
+    compared = compare(seen, work, runs, time=report.time)
+    return Plan(
+        nodecheck_version=report.nodecheck_version,
+        time=report.time,
+        host=report.host,
+        node=node_words(report),
+        workload=work,
+        serving=_served(seen, work),
+        strategies=ways,
+        curves=curves(seen, work),
+        fits=fits(seen, work),
+        engines=engines(seen, work, ways),
+        comparisons=compared,
+        conclusions=conclusions(seen, work, compared),
+        advice=ranking(seen, work),
+        elapsed_seconds=report.elapsed_seconds,
+    )
+
+
+def _served(seen: Seen, work: Workload) -> Serving:
+    """As asked for, with the context that is judged for."""
+    tokens = context_tokens(within_model(seen, work))
+    return msgspec.structs.replace(seen.serving, context_tokens=tokens)
+
+
+def _prefill(seen: Seen, runs: Sequence[Run]) -> float | None:
+    """The fastest that this node's cards read prompts with, tokens a second."""
+    here = (r for r in runs if r.gpus and machine(seen, r).here)
+    return max((r.prompt_tokens_per_second or 0 for r in here), default=0) or None
+
+
+def to_json(plan: Plan) -> bytes:
+    """The plan as one JSON object, indented, with a final newline."""
+    return msgspec.json.format(msgspec.json.encode(plan), indent=1) + b"\n"
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (2020-12) that every plan is valid against."""
+    return msgspec.json.schema(Plan)

@@ -164,8 +164,8 @@ class Thresholds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     host_pool_tokens: Count = 10_000
     """Tokens whose return from a host cache pool is timed. Source: nodecheck's own judgement."""
     host_pool_reserve_bytes: Bytes = 10 * GIB
-    """RAM that SGLang leaves free beside its host pool (hicache). Source: nodecheck's own
-    judgement."""
+    """RAM that SGLang leaves free beside its host pool (hicache). Source: SGLang 0.5.23,
+    mem_cache/pool_host/base.py."""
     host_pool_min_bytes_per_second: Amount = 1e9
     """Above this, fetching a prefix from RAM beats computing it again: 10k tokens of an 8B model
     take 1.5 s at 1 GB/s against 1.8 s of prefill. Source: nodecheck's own judgement."""

@@ -226,6 +226,15 @@ class Run(Struct, frozen=True, kw_only=True):
     cpu: str | None = None
     gpus: tuple[str, ...] = ()
     when: str | None = None
+    context_tokens: int | None = None
+    """Tokens that lay in the cache before the first of these."""
+    all_tokens_per_second: float | None = None
+    """Of all sequences together, the reading of prompts included."""
+    kv_on_host: bool = False
+    """Whether the cache was kept in RAM (llama.cpp's -nkvo)."""
+    mmap: bool | None = None
+    placement: str | None = None
+    """What else the row says of where weights lay: llama.cpp's -ot, an engine's CPU offload."""
     remarks: tuple[str, ...] = ()
     """What the row itself says of its circumstances: other traffic, another host."""
 

@@ -6,11 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from nodecheck.workload.gguf import read_header
 from tests.bench.engines import models, table
 from tests.bench.engines.predict import Prediction
 from tests.bench.engines.run import Decode
 
 from nodecheck.model import RoundTrip
+from nodecheck.workload.files import open_regular
 
 
 def predicted(apart: float) -> Prediction:
@@ -23,17 +25,26 @@ ALONE = Decode(tokens_per_second=9, cpu_share=0.99, others_busy=0.01)
 RUN = table.Run(0, "avx2", "Q4_0", 2, before=NEAR, decode=ALONE, after=NEAR)
 
 
-def test_the_header_that_is_written_is_read_back(tmp_path: Path) -> None:
-    (tmp_path / "model.gguf").write_bytes(models.header())
-    tensors = list(models.Header(tmp_path / "model.gguf").tensors())
-    assert [(name, shape) for name, shape, _ in tensors] == list(models.shapes())
+@pytest.mark.parametrize("model", [models.OURS, models.LLAMA_1B, models.QWEN_8B])
+def test_the_header_that_is_written_is_read_back(tmp_path: Path, model: models.Model) -> None:
+    file = tmp_path / "model.gguf"
+    file.write_bytes(models.header(model))
+    with open_regular(file) as opened:
+        tensors = read_header(opened).tensors
+    assert [(t.name, t.shape) for t in tensors] == list(models.shapes(model))
 
 
 def test_a_token_reads_no_embedding_and_the_rest_once(tmp_path: Path) -> None:
-    (tmp_path / "model.gguf").write_bytes(models.header())
+    (tmp_path / "model.gguf").write_bytes(models.header(models.OURS))
     attention = 2 * 3072 * 3072 + 2 * 3072 * 1024
     weights = 16 * (attention + 3 * 3072 * 8192) + 3072 * 32000
     assert models.bytes_per_token(tmp_path / "model.gguf") == {"f16": 2 * weights}
+
+
+def test_an_embedding_that_is_the_output_too_is_read_whole(tmp_path: Path) -> None:
+    (tmp_path / "model.gguf").write_bytes(models.header(models.LLAMA_1B))
+    read = models.bytes_per_token(tmp_path / "model.gguf")["f16"]
+    assert read == pytest.approx(2 * 1_235_814_400, rel=1e-3)
 
 
 @pytest.mark.parametrize(

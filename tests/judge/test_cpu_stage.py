@@ -5,12 +5,18 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from nodecheck.judge import ceilings
-from nodecheck.judge.cpu_stage import CpuStage, cpu_stage
+from nodecheck.checks.dram.plan import WEIGHT_TYPES
+from nodecheck.judge import ceilings, node, weight_types
+from nodecheck.judge.ceilings import Range
+from nodecheck.judge.cpu_rates import Cost, cost
+from nodecheck.judge.cpu_stage import CpuStage, cpu_stage, stage_of
+from nodecheck.judge.reads import Share
 from nodecheck.judge.strategies import reference_workload
 from nodecheck.model import Measurement
 from nodecheck.policy import Policy
-from tests.nodes import AVX2, dram, three_l40
+from nodecheck.serving import Serving
+from tests.judge.models import qwen_30b_a3b, small_mix
+from tests.nodes import AVX2, SSE2, dram, three_l40
 
 
 def decode(
@@ -121,3 +127,117 @@ def test_the_instruction_set_is_named_where_it_is_narrow() -> None:
 def test_the_range_from_caches_is_wider_than_from_memory() -> None:
     alone = ceilings.from_caches(13e9, 13e9)
     assert alone.high / alone.floor > 2 * 1.35 / 0.80 / 1.2
+
+
+# --- types that have no figures of their own, and several types in one file ---
+
+
+def cost_of(weight_type: str, *measured: Measurement) -> Cost | str:
+    return cost(replace(three_l40(SSE2), measurements=measured), weight_type)
+
+
+@pytest.mark.parametrize(
+    ("weight_type", "like"),
+    [("q5_k", "q4_k"), ("q3_k", "q4_k"), ("iq4_xs", "q4_0"), ("mxfp4", "q4_0"), ("f32", "f16")],
+)
+def test_a_type_without_a_kernel_is_taken_for_one_with_a_wider_range(
+    weight_type: str, like: str
+) -> None:
+    products = decode(1.0, name=f"decode_{like}")
+    own, assumed = (
+        cost_of(like, dram(11.7, 8), products),
+        cost_of(weight_type, dram(11.7, 8), products),
+    )
+    assert isinstance(own, Cost)
+    assert isinstance(assumed, Cost)
+    assert f"assumed from {like}" in assumed.basis
+    width, assumed_width = (
+        each.seconds_per_byte.high / each.seconds_per_byte.floor for each in (own, assumed)
+    )
+    assert assumed_width > width
+
+
+def test_the_reference_is_assumed_from_too() -> None:
+    found = cost_of("q5_k", dram(11.7, 8))
+    assert isinstance(found, Cost)
+    assert found.rate == "4-8 cores x 0.7-1.5 GB/s (reference, assumed from q4_k)"
+    own = cost_of("q6_k", dram(11.7, 8))
+    assert isinstance(own, Cost)
+    assert own.rate == "4-8 cores x 0.9-1.4 GB/s (reference)"
+
+
+@pytest.mark.parametrize("weight_type", ["bnb_fp4", "tq1_0", "unknown"])
+def test_a_type_that_is_like_no_other_is_not_guessed(weight_type: str) -> None:
+    assert cost_of(weight_type, dram(11.7, 8)) == f"no reference rate for {weight_type} weights"
+
+
+def test_each_type_of_a_file_takes_its_own_time() -> None:
+    measured = (
+        dram(13.0, 8),
+        decode(5.0, name="decode_dram_q4_k"),
+        decode(10.0, name="decode_dram_q6_k"),
+    )
+    seen = replace(three_l40(AVX2), measurements=measured, serving=Serving(context_tokens=1))
+    part = Share(0, {"q4_k": Range(3e9, 3e9), "q6_k": Range(1e9, 1e9)})
+    found = stage_of(seen, part)
+    assert isinstance(found, CpuStage)
+    seconds = 3 / 5 + 1 / 10
+    assert found.seconds(part).floor == pytest.approx(seconds / 1.35)
+    assert found.seconds(part).high == pytest.approx(seconds / 0.80)
+    assert found.basis == (
+        "q4_k: 5 GB/s used up from memory on 8 threads (measured); "
+        "q6_k: 10 GB/s used up from memory on 8 threads (measured)"
+    )
+
+
+def test_a_small_part_of_unknown_type_does_not_hide_the_rest() -> None:
+    seen = replace(three_l40(AVX2), measurements=(dram(13.0, 8),))
+    known = Range(1e9, 1e9)
+    small = stage_of(seen, Share(0, {"q4_k": known, "tq1_0": Range(4e7, 4e7)}))
+    assert isinstance(small, CpuStage)
+    large = stage_of(seen, Share(0, {"q4_k": known, "tq1_0": known}))
+    assert large == "no reference rate for tq1_0 weights, 50 % of what a token reads"
+
+
+def test_a_cache_on_the_cpu_is_read_at_the_end_and_used_up_by_each_head() -> None:
+    seen = replace(three_l40(AVX2), measurements=(dram(10.0, 8), decode(20.0, name="decode_f16")))
+    weights = {"f16": Range(1e9, 1e9)}
+    found = stage_of(seen, Share(0, weights))
+    assert isinstance(found, CpuStage)
+    empty, full = (
+        found.seconds(Share(0, weights)),
+        found.seconds(Share(0, weights, cache_bytes=1e9, attended_bytes=8e9)),
+    )
+    assert full.low == empty.low
+    assert full.high - empty.high == pytest.approx(1 / (0.75 * 20 / 3) + 8 / 20)
+
+
+# --- what to measure ---
+
+
+def test_what_is_measured_has_a_kernel() -> None:
+    assert weight_types.MEASURED_TYPES == WEIGHT_TYPES
+
+
+@pytest.mark.parametrize(
+    ("read", "measured"),
+    [
+        ({"q4_k": 84, "q6_k": 15, "f32": 1}, ("q4_k", "q6_k")),
+        ({"q5_k": 60, "q6_k": 40}, ("q4_k", "q6_k")),
+        ({"q4_k": 30, "q5_k": 30, "q6_k": 40}, ("q4_k", "q6_k")),
+        ({"mxfp4": 50, "q8_0": 40, "f32": 10}, ("q4_0", "q8_0", "f16")),
+        ({"q4_0": 25, "q4_k": 26, "q8_0": 24, "f16": 25}, ("q4_k", "q4_0", "f16")),
+        ({"tq1_0": 100}, ()),
+        ({}, ()),
+    ],
+)
+def test_most_of_what_is_read_is_measured_most_first(
+    read: dict[str, float], measured: tuple[str, ...]
+) -> None:
+    assert weight_types.measurable(read) == measured
+
+
+def test_what_a_model_reads_counts_by_layer() -> None:
+    assert node.measurable_types(small_mix()) == ("q4_k", "q6_k")
+    assert node.measurable_types(reference_workload(Policy())) == ("q4_k",)
+    assert node.measurable_types(qwen_30b_a3b("q5_k")) == ("q4_k", "q6_k", "f16")

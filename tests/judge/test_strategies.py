@@ -10,6 +10,7 @@ from nodecheck.judge.strategies import strategies
 from nodecheck.model import Strategy, Viability
 from nodecheck.units import GIB
 from nodecheck.workload.numbers import from_numbers
+from tests.judge.models import qwen_27b, qwen_30b_a3b
 from tests.nodes import AVX2, SSE2, dram, three_l40
 
 
@@ -131,7 +132,8 @@ def test_a_disturbed_figure_is_a_lower_bound_and_no_upper_one() -> None:
     seen = msgspec.structs.replace(three_l40(AVX2), measurements=(dram(3.0, 8, "contended"),))
     alone = by_name(seen)["cpu-only"]
     unmeasured = by_name(three_l40(AVX2, read=None))["cpu-only"]
-    assert alone.low == pytest.approx(3.0e9 / (16.3 * GIB), rel=0.01)
+    assert alone.low is not None
+    assert 0.7 * 3.0e9 < alone.low * 16.3 * GIB < 3.0e9
     assert alone.high == unmeasured.high
     assert "disturbed by other work" in alone.basis
 
@@ -147,3 +149,39 @@ def test_a_card_that_mig_cuts_up_has_no_rate_of_its_own() -> None:
 
 def test_a_model_fits_whole_times_on_a_disk() -> None:
     assert "fits 3 times on /" in by_name(three_l40())["model-load"].basis  # 57 / 16.3 = 3.5
+
+
+def test_attribution_on_the_node_with_three_l40_strategy_by_strategy() -> None:
+    """The 27B by its layers: each way is held by its own resource, none by the CPU type alone."""
+    ways = by_name(msgspec.structs.replace(three_l40(), workload=qwen_27b()))
+    alone, host_pool = ways["gpu-resident"], ways["host-kv-pool"]
+    assert alone.limit == "VRAM bandwidth, 864 GB/s"
+    assert alone.low is not None
+    assert alone.high is not None
+    assert alone.low < 38.0 < alone.high
+    for on_cpu in ("partial-offload", "cpu-only"):
+        assert ways[on_cpu].limit == "CPU instruction set (SSE2), then DRAM"
+        assert ways[on_cpu].viability is Viability.NOT_VIABLE
+    assert host_pool.viability is Viability.VIABLE
+    assert "no SIMD needed" in host_pool.basis
+    assert ways["tensor-parallel"].viability is Viability.UNKNOWN
+    assert ways["tensor-parallel"].limit == "link between the cards, not measured"
+
+
+def test_a_mixture_of_experts_can_leave_them_on_the_cpu() -> None:
+    seen = msgspec.structs.replace(three_l40(), workload=qwen_30b_a3b())
+    order = [s.strategy for s in strategies(seen)]
+    assert order[:5] == [
+        "gpu-resident",
+        "tensor-parallel",
+        "partial-offload",
+        "expert-offload",
+        "cpu-only",
+    ]
+    assert "expert-offload" not in by_name(three_l40())
+
+
+def test_without_a_gpu_only_the_cpu_is_left() -> None:
+    seen = three_l40()
+    bare = msgspec.structs.replace(seen, facts=msgspec.structs.replace(seen.facts, gpus=()))
+    assert set(by_name(bare)) == {"cpu-only", "model-load"}

@@ -142,7 +142,7 @@ def test_a_healthy_node_without_a_gpu_says_what_it_can_do() -> None:
     seen = three_l40(AVX2)
     alone = msgspec.structs.replace(seen, facts=msgspec.structs.replace(seen.facts, gpus=()))
     said = verdict(report(alone), Policy()).headline
-    assert said.endswith("It has no GPU: its CPU decodes a model at 0.7 tok/s.")
+    assert said.endswith("It has no GPU: its CPU decodes a model at 0.5-0.7 tok/s.")
 
 
 def test_the_headline_counts_what_it_leaves_out() -> None:

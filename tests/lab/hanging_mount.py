@@ -1,4 +1,4 @@
-"""A FUSE file system that mounts well and never answers statfs: hanging_mount.py DIR SECONDS.
+"""A FUSE file system that mounts well and never answers: hanging_mount.py DIR SECONDS OPCODE.
 
 It speaks the kernel's protocol (linux/fuse.h) on /dev/fuse itself, so that it needs no library. It
 prints "mounted" when it serves, and ends after SECONDS, when its standard input is closed or when
@@ -22,7 +22,7 @@ from pathlib import Path
 SECONDS = 90.0
 """No mount outlives this, whatever becomes of the test."""
 
-INIT, STATFS, FORGET, BATCH_FORGET, INTERRUPT = 26, 17, 2, 42, 36
+LOOKUP, INIT, STATFS, FORGET, BATCH_FORGET, INTERRUPT = 1, 26, 17, 2, 42, 36
 MNT_DETACH = 2
 IN_HEADER = struct.Struct("=IIQQIIII")
 OUT_HEADER = struct.Struct("=IiQ")
@@ -34,11 +34,14 @@ def is_possible() -> bool:
 
 
 @contextlib.contextmanager
-def hanging_mount(directory: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Mount one at `directory`; the daemon that serves it ends with the block, if not before."""
+def hanging_mount(directory: Path, opcode: int = STATFS) -> Iterator[subprocess.Popen[bytes]]:
+    """Mount one at `directory`; the daemon that serves it ends with the block, if not before.
+
+    `opcode` is what it never answers: STATFS, or LOOKUP of what lies in it.
+    """
     directory.mkdir(exist_ok=True)
     daemon = subprocess.Popen(
-        [sys.executable, __file__, str(directory), str(SECONDS)],
+        [sys.executable, __file__, str(directory), str(SECONDS), str(opcode)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
@@ -71,19 +74,19 @@ def unmount(directory: str) -> None:
     ctypes.CDLL(None).umount2(directory.encode(), MNT_DETACH)
 
 
-def serve(fuse: int, seconds: float) -> None:
+def serve(fuse: int, seconds: float, hangs: int) -> None:
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         ready, _, _ = select.select([fuse, 0], [], [], left)
         if 0 in ready and not os.read(0, 1):
             return
         if fuse in ready:
-            answer(fuse, os.read(fuse, 1 << 20))
+            answer(fuse, os.read(fuse, 1 << 20), hangs)
 
 
-def answer(fuse: int, request: bytes) -> None:
+def answer(fuse: int, request: bytes, hangs: int) -> None:
     _, opcode, unique, *_ = IN_HEADER.unpack_from(request)
-    if opcode in (STATFS, FORGET, BATCH_FORGET, INTERRUPT):  # taken, and not answered
+    if opcode in (hangs, FORGET, BATCH_FORGET, INTERRUPT):  # taken, and not answered
         return
     if opcode == INIT:
         body = INIT_OUT.pack(7, 31, 0, 0, 12, 10, 1 << 17, 1, 32, 0, *[0] * 8)
@@ -93,12 +96,12 @@ def answer(fuse: int, request: bytes) -> None:
 
 
 def main() -> None:
-    directory, seconds = sys.argv[1], float(sys.argv[2])
+    directory, seconds, hangs = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
     fuse = os.open("/dev/fuse", os.O_RDWR)
     mount(directory, fuse)
     try:
         os.write(1, b"mounted\n")
-        serve(fuse, seconds)
+        serve(fuse, seconds, hangs)
     finally:
         unmount(directory)
 

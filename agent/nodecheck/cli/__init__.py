@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from nodecheck import __version__
+from nodecheck.cli.options import node_options, size_options
 
 COMMANDS = {
     "bench": ("nodecheck.cli.bench", "Measure memory, placement of the CPUs and decode."),
     "capture": ("nodecheck.cli.capture", "Write this node to a directory, to be judged elsewhere."),
     "explain": ("nodecheck.cli.explain", "Print what a finding means and what to do."),
+    "gate": ("nodecheck.cli.gate", "Exit status for monitoring: may this node serve a model?"),
+    "plan": ("nodecheck.cli.plan", "Tell whether a model will run well on this node."),
 }
 """Command -> the module that holds it, and its line in the help."""
+
+GATE_FAILED = 3
+"""What wrong usage and our own failures mean to who gates on the exit status: unknown."""
 
 
 class _Group(click.Group):
@@ -44,63 +52,72 @@ class _Group(click.Group):
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the report as JSON (docs/report.schema.json)."
 )
-@click.option("--quick", is_flag=True, help="Run no kernels: the same as --kernels never.")
-@click.option(
-    "--kernels",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    show_default=True,
-    help="Measure memory; auto leaves it out on a node that is serving.",
-)
-@click.option(
-    "--from", "saved", metavar="FILE", help="Judge a saved report again; - for standard input."
-)
-@click.option("--root", metavar="DIR", help="Diagnose a captured tree instead of this machine.")
-@click.option("--policy", metavar="FILE", help="Thresholds and waivers (TOML).")
+@node_options
 @click.option(
     "--python", metavar="FILE", help="Try the serving libraries of this Python interpreter."
 )
-@click.option(
-    "--weights",
-    metavar="SIZE",
-    help="Judge for a model of this size, e.g. 16.3GiB; needs --layers.",
-)
-@click.option(
-    "--layers",
-    type=click.IntRange(1, 10_000),
-    metavar="N",
-    help="Transformer blocks of that model.",
-)
-@click.option(
-    "--weight-type",
-    type=click.Choice(["q4_0", "q4_k", "q8_0", "f16"]),
-    default="q4_k",
-    show_default=True,
-    help="Quantisation of that model.",
-)
+@click.option("--model", metavar="FILE", help="Judge for this model: see nodecheck plan.")
+@size_options
 @click.version_option(__version__, message="nodecheck %(version)s")
 @click.pass_context
 def group(ctx: click.Context, /, **options: Any) -> None:
     """Tell what holds this node back before a model is deployed on it."""
     if ctx.invoked_subcommand is None:
-        report = importlib.import_module("nodecheck.cli.report")
-        report.run(report.Options(**options))
+        importlib.import_module("nodecheck.cli.report").run(options)
+        return
+    given = [name for name in options if ctx.get_parameter_source(name) is not _DEFAULT]
+    if given:  # they would be passed over in silence
+        option = next(p.opts[0] for p in ctx.command.params if p.name == given[0])
+        raise click.UsageError(f"{option} belongs behind {ctx.invoked_subcommand}")
+
+
+_DEFAULT = click.core.ParameterSource.DEFAULT
 
 
 def main() -> None:
-    """The program. A failure of ours is one line on standard error and exit status 1."""
+    """The program. A failure of ours is one line on standard error and status 1, 3 for gate."""
     if sys.stderr is None:  # closed by the caller
         sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - pathlib is slow, it stays open
-    if sys.stdout is None:
-        sys.exit("Error: standard output is closed")
     try:
-        group.main(prog_name="nodecheck")
-    except BrokenPipeError:
-        sys.exit(1)
-    except OSError as error:
+        _check_output()
+        status = group.main(prog_name="nodecheck", standalone_mode=False)
+    except BaseException as error:  # noqa: BLE001 - every end has its exit status
+        status = GATE_FAILED if _is_gate(sys.argv[1:]) else _failed(error)
+        with contextlib.suppress(OSError):  # who reads standard error may be gone too
+            _tell(error)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _check_output() -> None:
+    if sys.stdout is None:
+        raise click.ClickException("standard output is closed")
+
+
+def _failed(error: BaseException) -> int:
+    return error.exit_code if isinstance(error, click.ClickException) else 1
+
+
+def _tell(error: BaseException) -> None:
+    """One line on what went wrong; whoever closed the pipe wants none."""
+    if isinstance(error, click.ClickException):
+        error.show()
+    elif isinstance(error, click.Abort):
+        click.echo("Aborted!", err=True)
+    elif isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
         click.echo(f"Error: {error.filename or 'output'}: {error.strerror or error}", err=True)
-        sys.exit(1)
-    except Exception as error:  # noqa: BLE001 - a crash of ours is one line, not a traceback
-        line = f"{type(error).__name__}: {error}".splitlines()[0]
+    elif not isinstance(error, (BrokenPipeError, SystemExit)):
+        line = (f"{type(error).__name__}: {error}".splitlines() or [""])[0]
         click.echo(f"Error: nodecheck failed, which is its own fault: {line}", err=True)
-        sys.exit(1)
+
+
+def _is_gate(arguments: Sequence[str]) -> bool:
+    """Whether the command is gate, whatever else is wrong with the line."""
+    words = iter(arguments)
+    taking = {opt for p in group.params if isinstance(p, click.Option) and not p.is_flag
+              for opt in p.opts}  # fmt: skip
+    for word in words:
+        if word in taking:
+            next(words, None)
+        elif not word.startswith("-"):
+            return word == "gate"
+    return False

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 
 from nodecheck.cli.inputs import read_host, read_policy
-from nodecheck.cli.output import load_styles, print_json, print_lines, progress
+from nodecheck.cli.output import (
+    load_styles,
+    print_json,
+    print_lines,
+    progress,
+    shows_unicode,
+    writable,
+    write_page,
+)
 from nodecheck.render.bench_verdict import PARTS, is_empty, is_interrupted
+from nodecheck.report import to_json
 
 
 @click.command("bench")
@@ -38,7 +45,7 @@ def command(
     """
     parts = tuple(PARTS) if what == "all" else (what,)
     asked = read_policy(policy)
-    file = None if page is None else _writable(page)
+    file = None if page is None else writable(page)
     # what follows the measurement is imported before it: Ctrl-C is answered at once
     from nodecheck.collect import bench
     from nodecheck.diagnose import diagnose, rules
@@ -52,13 +59,12 @@ def command(
     with _undisturbed():
         report = diagnose(seen, asked)
         if as_json:
-            print_json(report)
+            print_json(to_json(report))
         else:
-            unicode = "utf" in (sys.stdout.encoding or "").lower()
+            unicode = shows_unicode()
             print_lines(lambda width: terminal.render(report, parts, width, unicode=unicode))
         if file and make_page and not is_empty(report):
-            file.write_text(make_page(report, parts), encoding="utf-8")
-            click.echo(f"Wrote {file}", err=True)
+            write_page(file, make_page(report, parts))
     if is_interrupted(report):
         raise click.ClickException("interrupted; the report holds what was measured until then")
     if is_empty(report):
@@ -73,22 +79,6 @@ def _undisturbed() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _writable(page: str) -> Path:
-    """The file, if it can be written: found out before minutes are spent."""
-    file = Path(page)
-    try:
-        if file.exists() and not file.is_file():
-            raise click.ClickException(f"{page}: cannot be written, it is no regular file")
-        was_there = file.exists()
-        with file.open("ab"):
-            pass
-        if not was_there:
-            file.unlink()
-    except (OSError, ValueError) as error:
-        raise click.ClickException(f"{page}: cannot be written") from error
-    return file
 
 
 def _progress(doing: str, seconds_left: float | None) -> None:

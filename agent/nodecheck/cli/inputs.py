@@ -5,22 +5,83 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from nodecheck.checks import CHECKS
+from nodecheck.cli.output import progress
 from nodecheck.diagnose import rules
 from nodecheck.machine.host import Host, open_host
 from nodecheck.machine.tree import UnreadableError
-from nodecheck.policy import Policy, PolicyError, parse_policy, parse_size
+from nodecheck.model import Struct
+from nodecheck.policy import Policy, PolicyError, parse_policy
 from nodecheck.report import Report, ReportError, from_json
-from nodecheck.serving import Workload
-from nodecheck.workload.numbers import from_numbers
+from nodecheck.serving import Run, Workload
 
 SYSTEM_POLICY = Path("/etc/nodecheck/policy.toml")
 INPUT_LIMIT_BYTES = 64 << 20
-SMALLEST_MODEL_BYTES = 1 << 20
+
+
+class NodeOptions(Struct, frozen=True, kw_only=True):
+    """Which node is meant, and what may be measured on it; `saved` is --from."""
+
+    quick: bool
+    kernels: str
+    saved: str | None
+    root: str | None
+    policy: str | None
+    python: str | None = None
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> NodeOptions:
+        """Those that `node_options` adds. Raises UsageError where they contradict each other."""
+        members: dict[str, Any] = {name: options.get(name) for name in cls.__struct_fields__}
+        asked = cls(**members)
+        if asked.saved and (asked.root or asked.python):
+            raise click.UsageError(
+                "--from judges saved facts: it takes neither --root nor --python"
+            )
+        if asked.quick and asked.kernels == "always":
+            raise click.UsageError("--quick runs no kernels, --kernels always does")
+        return asked
+
+    @property
+    def measures(self) -> str:
+        """Whether kernels run: auto, always or never."""
+        return "never" if self.quick else self.kernels
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it is this machine."""
+        return not self.saved and not self.root
+
+
+def read_node(asked: NodeOptions, policy: Policy, work: Workload | None) -> Report:
+    """The node's facts, not yet judged: measured now, for that model, or read."""
+    if asked.saved:
+        return read_report(asked.saved)
+    from nodecheck.collect import collect
+    from nodecheck.judge.node import measurable_types
+
+    reference = (policy.reference_workload.weight_type,)
+    return collect(
+        read_host(asked.root),
+        kernels=asked.measures,
+        python=asked.python,
+        thresholds=policy.thresholds,
+        weight_types=measurable_types(work) if work else reference,
+        progress=progress,
+        meanwhile=_load_rules,
+    )
+
+
+def _load_rules() -> None:
+    """Import what judges the facts, so that it is there when they are."""
+    for _ in rules():
+        pass
 
 
 def read_policy(path: str | None) -> Policy:
@@ -56,12 +117,25 @@ def read_report(path: str) -> Report:
     """A saved report; `-` is standard input."""
     try:
         if path == "-":
-            if sys.stdin is None:
-                raise click.ClickException("standard input is closed")
-            return from_json(sys.stdin.buffer.read(INPUT_LIMIT_BYTES), "standard input")
+            return from_json(_standard_input(), "standard input")
         return from_json(_read(Path(path)), path)
     except ReportError as error:
         raise click.ClickException(str(error)) from error
+
+
+def read_runs(paths: Sequence[str]) -> tuple[Run, ...]:
+    """Rows of benchmarks' output; `-` is standard input."""
+    from nodecheck.measured.fields import MeasuredError
+    from nodecheck.measured.read import parse
+
+    runs: list[Run] = []
+    for path in paths:
+        text = _standard_input() if path == "-" else _read(Path(path))
+        try:
+            runs += parse(text, "standard input" if path == "-" else Path(path).name)
+        except MeasuredError as error:
+            raise click.ClickException(f"{path}: {error}") from error
+    return tuple(runs)
 
 
 def read_host(root: str | None) -> Host:
@@ -72,20 +146,10 @@ def read_host(root: str | None) -> Host:
         raise click.ClickException(error.detail) from error
 
 
-def read_workload(weights: str | None, layers: int | None, weight_type: str) -> Workload | None:
-    """The model that --weights and --layers name."""
-    if weights is None and layers is None:
-        return None
-    if weights is None or layers is None:
-        raise click.UsageError("--weights and --layers go together")
-    try:
-        size = parse_size(weights)
-    except PolicyError as error:
-        raise click.BadParameter(str(error), param_hint="--weights") from error
-    if size < SMALLEST_MODEL_BYTES:
-        message = f"{weights!r} is {size} bytes, less than any model; write it as 16.3GiB"
-        raise click.BadParameter(message, param_hint="--weights")
-    return from_numbers(f"{weight_type} model", size, layers, weight_type)
+def _standard_input() -> bytes:
+    if sys.stdin is None:
+        raise click.ClickException("standard input is closed")
+    return sys.stdin.buffer.read(INPUT_LIMIT_BYTES)
 
 
 def _read(path: Path) -> bytes:

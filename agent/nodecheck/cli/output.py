@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import shutil
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 
 from nodecheck.render.layout import Line, plain
-from nodecheck.report import Report, to_json
 
 PIPE_WIDTH = 100
 
@@ -22,21 +24,63 @@ def progress(doing: str) -> None:
         sys.stderr.flush()
 
 
-def print_json(report: Report) -> None:
-    """The report as one JSON object."""
+def print_json(text: bytes) -> None:
+    """One JSON object."""
     progress("")
-    sys.stdout.buffer.write(to_json(report))
+    sys.stdout.buffer.write(text)
     sys.stdout.buffer.flush()
 
 
 def print_lines(render: Callable[[int], list[Line]]) -> None:
     """What `render` makes of the width, styled where the output is a terminal that shows it."""
     progress("")
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a name may hold what the terminal cannot write
+        sys.stdout.reconfigure(errors="replace")
     lines = render(shutil.get_terminal_size((PIPE_WIDTH, 24)).columns)
     if not _shows_styles():
         click.echo(plain(lines), nl=False)
         return
     _print_styled(lines)
+
+
+def shows_unicode() -> bool:
+    """Whether standard output takes more than ASCII."""
+    return "utf" in (sys.stdout.encoding or "").lower()
+
+
+def writable(page: str) -> Path:
+    """The file to write a page to, if that can be done: found out before time is spent."""
+    file = Path(page)
+    try:
+        if file.exists() and not file.is_file():
+            raise click.ClickException(f"{page}: cannot be written, it is no regular file")
+        with _beside(file).open("xb"):
+            pass
+        _beside(file).unlink()
+    except (OSError, ValueError) as error:
+        raise click.ClickException(f"{page}: cannot be written") from error
+    return file
+
+
+def write_page(file: Path, text: str) -> None:
+    """The whole page at once, over what was there: never half of it."""
+    made = _beside(file)
+    try:
+        made.write_text(text, encoding="utf-8", errors="replace")
+        if file.exists():
+            made.chmod(file.stat().st_mode & 0o777)
+        made.replace(file.resolve())
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            made.unlink()
+        raise click.ClickException(f"{file}: cannot be written: {error.strerror}") from error
+    click.echo(f"Wrote {file}", err=True)
+
+
+def _beside(file: Path) -> Path:
+    """A file of ours in the folder that the page is to lie in, links followed."""
+    real = file.resolve()
+    return real.with_name(f".{real.name[:200]}.{os.getpid()}")
 
 
 def load_styles() -> None:

@@ -6,6 +6,8 @@ over a rate: what its memory delivers and what its instructions can use up, at o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from nodecheck.model import Struct
 from nodecheck.units import GB
 
@@ -22,6 +24,24 @@ CPU_RATES: RateTable = {
 Reference: llama.cpp decode per instruction set on one core of a Zen 4 server part, and the same
 loops of a 4-bit dot product alone; not measured on this node. AVX-512 gained nothing over AVX2.
 """
+
+MORE_CPU_RATES: RateTable = {
+    "SSE2": {
+        "q6_k": (0.9, 1.4), "bf16": (1.7, 2.4), "fp8_e4m3": (1.7, 2.4), "int4_g128": (2.7, 3.8),
+    },
+    "SSSE3/SSE4": {
+        "q6_k": (3.5, 5.0), "bf16": (1.7, 2.4), "fp8_e4m3": (1.7, 2.4), "int4_g128": (2.7, 3.8),
+    },
+    "AVX": {
+        "q6_k": (9.9, 14.1), "bf16": (7.3, 10.4), "fp8_e4m3": (1.7, 2.4), "int4_g128": (2.7, 3.8),
+    },
+    "AVX2": {
+        "q6_k": (19.4, 27.7), "bf16": (22.9, 32.7), "fp8_e4m3": (12.7, 18.2),
+        "int4_g128": (3.2, 4.5),
+    },
+}  # fmt: skip
+"""The same for types that no engine was measured with: 0.7 to 1 of what our own products reach in
+the caches of one core of that part."""
 
 ENGINE_LEVELS: tuple[tuple[str, frozenset[str]], ...] = (
     ("AVX2", frozenset({"avx2", "fma", "f16c"})),
@@ -50,6 +70,10 @@ ENGINE_SHARE_LOW, ENGINE_SHARE_HIGH = 0.75, 1.2
 weights and using them up, and of the slower of the two. Source: docs/accuracy.md; on one host they
 were hardly done at once (0.97 of one after the other), on another nearly (0.9 of the slower)."""
 
+REFERENCE_SHARE_LOW = 0.8
+"""Of the slower of reading and using up, what an engine reaches at least where a core's rate is a
+reference. Source: llama.cpp on two threads of the Zen 4 part, 0.79 to 1.26 of two such cores."""
+
 VRAM_EFFICIENCY = (0.70, 0.80)
 """Share of the VRAM rate that decode reaches: 0.73-0.77 seen on an L40, 0.8 in AIConfigurator."""
 
@@ -76,6 +100,25 @@ class Range(Struct, frozen=True):
         """The lower bound, 0 where there is none."""
         return self.low or 0.0
 
+    def __add__(self, other: Range) -> Range:
+        """The range of a sum; without a lower bound where one of the two has none."""
+        known = self.low is not None and other.low is not None
+        return Range(self.floor + other.floor if known else None, self.high + other.high)
+
+    def times(self, factor: float) -> Range:
+        """Both bounds multiplied."""
+        return Range(None if self.low is None else self.low * factor, self.high * factor)
+
+
+def total(ranges: Iterable[Range]) -> Range:
+    """The range of the sum of all."""
+    return sum(ranges, Range(0.0, 0.0))
+
+
+def tokens_per_second(seconds: Range, *, ceiling_only: bool = False) -> Range:
+    """The rates of a token's time, fastest to slowest; no lower one where only a ceiling holds."""
+    return Range(None if ceiling_only else 1 / seconds.high, 1 / seconds.floor)
+
 
 def engine_level(flags: tuple[str, ...]) -> str | None:
     """The code path that an engine's CPU backend takes with these flags."""
@@ -95,9 +138,15 @@ def from_caches(compute: float, read: float) -> Range:
     return Range(ENGINE_SHARE_LOW * in_turn, ENGINE_SHARE_HIGH * min(compute, read))
 
 
+def from_reference(compute: float, read: float) -> float:
+    """The least that an engine reaches where `compute` is a reference, in the same unit."""
+    in_turn = 1 / (1 / compute + 1 / read)
+    return min(REFERENCE_SHARE_LOW * min(compute, read), in_turn)
+
+
 def core_rate(level: str, weight_type: str) -> Range | None:
     """Bytes of weights a second that one core uses up; None where there is no reference."""
-    rates = CPU_RATES[level].get(weight_type)
+    rates = (CPU_RATES[level] | MORE_CPU_RATES[level]).get(weight_type)
     return Range(rates[0] * GB, rates[1] * GB) if rates else None
 
 

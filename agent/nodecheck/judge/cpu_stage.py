@@ -1,142 +1,120 @@
-"""The part of a token that runs on the CPU: the slower of reading weights and using them up."""
+"""The part of a token that runs on the CPU: weights of several types, cache and state."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from nodecheck.checks.seen import Seen
-from nodecheck.judge import ceilings, node
-from nodecheck.judge.ceilings import Range
-from nodecheck.model import Measurement, Struct
+from nodecheck.judge.ceilings import Range, total
+from nodecheck.judge.cpu_rates import Cost, cost, used_up
+from nodecheck.judge.reads import NOTHING_READ, Share, reads
+from nodecheck.model import Struct
 from nodecheck.serving import Workload
-from nodecheck.units import GB, count, gb_per_second
+from nodecheck.units import percent
+
+SMALL_SHARE = 0.05
+"""Of the bytes that a token reads, that may be of types of which nothing is known."""
+
+TOLD_SHARE = 0.05
+"""Of a token's time on the CPU, from which a second weight type is told."""
+
+CACHE_TYPES = {"bf16": "f16", "fp8": "q8_0"}
+"""What a cache is read like where llama.cpp has no such type."""
+
+STATE_TYPE = "f32"
 
 
 class CpuStage(Struct, frozen=True):
-    """What a byte of weights costs: `seconds_per_byte` is fastest to slowest.
+    """What a part of a model costs on the CPU.
 
-    With `ceiling_only` the slowest is not known, since the memory was not measured.
+    `weights` are the costs of its types; `seconds_per_byte` is that of them all, fastest to
+    slowest. `attending_seconds` is what using up a byte of cache once more takes at most. With
+    `ceiling_only` the slowest is not known, since the memory was not measured.
     """
 
+    weights: Mapping[str, Cost]
+    cache: Cost
+    attending_seconds: float
+    state: Cost
     seconds_per_byte: Range
     limit: str
     basis: str
     ceiling_only: bool
 
+    def seconds(self, part: Share) -> Range:
+        """Time of a token for a part whose types are among these, fastest to slowest.
 
-class _Compute(Struct, frozen=True):
-    """Bytes of weights a second that the cores use up, by which instructions, how it was got."""
-
-    rate: Range
-    level: str
-    basis: str
+        The slowest reads a full context's cache. Both are there with `ceiling_only` too.
+        """
+        read = total(_times(self.weights[kind], size) for kind, size in part.weights.items())
+        slowest = self.cache.seconds_per_byte.high * part.cache_bytes
+        attended = self.attending_seconds * part.attended_bytes
+        state = self.state.seconds_per_byte.times(2 * part.state_bytes)
+        return read + Range(0.0, slowest + attended) + state
 
 
 def cpu_stage(seen: Seen, work: Workload) -> CpuStage | str:
-    """What weights on this CPU cost, or why that is not known.
-
-    From the best that was measured here: products of weights in memory, products in the caches and
-    the memory's read rate, the read rate alone beside reference products.
-    """
-    products = node.decode_rate(seen.measurements, work.weight_type)
-    whole = node.decode_rate_from_memory(seen.measurements, work.weight_type)
-    read = node.best_read(seen.measurements)
-    if whole:
-        return _from_memory(whole, products, read)
-    if products and read and "contended" not in read.flags:
-        return _from_caches(products, read)
-    compute = _referred(seen, work)
-    return compute if isinstance(compute, str) else _slower(compute, read)
+    """What a whole model costs on this CPU, or why that is not known."""
+    return stage_of(seen, reads(seen, work).whole)
 
 
-def _from_memory(
-    whole: Measurement, products: Measurement | None, read: Measurement | None
-) -> CpuStage:
-    rate = whole.median_bytes_per_second
+def stage_of(seen: Seen, part: Share) -> CpuStage | str:
+    """What some part of a model costs on this CPU, or why that is not known."""
+    costs = _costs(seen, part.weights)
+    if isinstance(costs, str):
+        return costs
+    times = {kind: _times(costs[kind], size).high for kind, size in part.weights.items()}
+    by_time = sorted(times, key=lambda kind: -times[kind])
+    main = costs[by_time[0]]
+    whole = total(_times(costs[kind], size) for kind, size in part.weights.items())
+    kv_type = CACHE_TYPES.get(seen.serving.kv_type, seen.serving.kv_type)
+    cache, attending = cost(seen, kv_type), used_up(seen, kv_type)
+    state = cost(seen, STATE_TYPE)
     return CpuStage(
-        seconds_per_byte=_inverse(ceilings.from_memory(rate)),
-        limit=_measured_limit(whole.kernel, products, read),
-        basis=f"{gb_per_second(rate)} used up from memory on {count(whole.threads, 'thread')} "
-        "(measured)",
-        ceiling_only=False,
+        weights=costs,
+        cache=main if isinstance(cache, str) else cache,
+        attending_seconds=1 / attending.floor if attending else main.seconds_per_byte.high,
+        state=main if isinstance(state, str) else state,
+        seconds_per_byte=Range(
+            whole.floor / part.weight_bytes.floor, whole.high / part.weight_bytes.high
+        ),
+        limit=main.limit,
+        basis=_basis(costs, [k for k in by_time if times[k] >= TOLD_SHARE * whole.high]),
+        ceiling_only=any(each.ceiling_only for each in costs.values()),
     )
 
 
-def _from_caches(products: Measurement, read: Measurement) -> CpuStage:
-    compute, memory = products.median_bytes_per_second, read.median_bytes_per_second
-    return CpuStage(
-        seconds_per_byte=_inverse(ceilings.from_caches(compute, memory)),
-        limit=_measured_limit(products.kernel, products, read),
-        basis=f"{gb_per_second(compute)} used up from the caches on "
-        f"{count(products.threads, 'thread')} (measured); DRAM {gb_per_second(memory)}",
-        ceiling_only=False,
-    )
+def _times(each: Cost, size: Range) -> Range:
+    return Range(each.seconds_per_byte.floor * size.floor, each.seconds_per_byte.high * size.high)
 
 
-def _inverse(rate: Range) -> Range:
-    """Seconds a byte, fastest to slowest."""
-    return Range(1 / rate.high, 1 / rate.floor)
+def _costs(seen: Seen, weights: Mapping[str, Range]) -> dict[str, Cost] | str:
+    """Of each type. Those of which nothing is known may be a small part of what is read."""
+    found = {kind: cost(seen, kind) for kind in weights}
+    known = {kind: each for kind, each in found.items() if isinstance(each, Cost)}
+    unknown = {kind: weights[kind].high for kind in found.keys() - known.keys()}
+    whole = sum(size.high for size in weights.values())
+    if not known or sum(unknown.values()) > SMALL_SHARE * whole:
+        return _why(found, unknown, whole)
+    fastest = min(each.seconds_per_byte.floor for each in known.values())
+    slowest = max(each.seconds_per_byte.high for each in known.values())
+    guess = Cost(Range(fastest, 2 * slowest), "not known", "not known")
+    return known | dict.fromkeys(unknown, guess)
 
 
-def _measured_limit(kernel: str, products: Measurement | None, read: Measurement | None) -> str:
-    """What is slower by more than the two can differ by chance."""
-    instructions = _instructions(ceilings.MEASURED_LEVELS.get(kernel, kernel))
-    if products is None or read is None or "contended" in read.flags:
-        return f"{instructions} or DRAM"
-    factor = read.median_bytes_per_second / products.median_bytes_per_second
-    memory = f"DRAM, {gb_per_second(read.median_bytes_per_second)}"
-    if factor >= ceilings.CLEARLY_SLOWER:
-        return f"{instructions}, then DRAM"
-    return memory if factor <= 1 / ceilings.CLEARLY_SLOWER else f"{instructions} and {memory}"
+def _why(found: Mapping[str, Cost | str], unknown: Mapping[str, float], whole: float) -> str:
+    if not unknown:
+        return NOTHING_READ
+    most = max(unknown, key=lambda kind: unknown[kind])
+    share = unknown[most] / whole if whole else 1.0
+    of = f", {percent(share)} of what a token reads" if share < 1 else ""
+    return f"{found[most]}{of}"
 
 
-def _referred(seen: Seen, work: Workload) -> _Compute | str:
-    cpu = seen.facts.cpu
-    if cpu.arch != "x86_64":
-        return f"no reference rates for {cpu.arch or 'this architecture'}"
-    flags = cpu.usable_flags or cpu.flags
-    level = ceilings.engine_level(flags) if flags else None
-    cores = node.cores(seen)
-    if level is None or cores is None:
-        return "the CPU's instruction sets or its number of CPUs are not known"
-    rate = ceilings.core_rate(level, work.weight_type)
-    if rate is None:
-        return f"no reference rate for {work.weight_type} weights"
-    compute = Range(cores.floor * rate.floor, cores.high * rate.high)
-    return _Compute(compute, level, _reference_basis(cores, rate))
-
-
-def _reference_basis(cores: Range, rate: Range) -> str:
-    span = (
-        f"{cores.floor:.0f}" if cores.floor == cores.high else f"{cores.floor:.0f}-{cores.high:.0f}"
-    )
-    low, high = rate.floor / GB, rate.high / GB
-    noun = "core" if cores.high == 1 else "cores"
-    return f"{span} {noun} x {low:.1f}-{high:.1f} GB/s (reference)"
-
-
-def _slower(compute: _Compute, dram: Measurement | None) -> CpuStage:
-    instructions = _instructions(compute.level)
-    rate = compute.rate
-    if dram is None:
-        fastest = Range(1 / rate.high, 1 / rate.floor)
-        limit = f"{instructions} at best; DRAM not measured"
-        return CpuStage(fastest, limit, compute.basis, ceiling_only=True)
-    seen = gb_per_second(dram.median_bytes_per_second)
-    least = dram.p10_bytes_per_second or dram.median_bytes_per_second
-    if "contended" in dram.flags:  # alone it would be faster: how much is not known
-        most, limit = rate.high, f"{instructions} or DRAM"
-        said = f"DRAM {seen} or more, disturbed by other work"
-    else:
-        most, said = dram.median_bytes_per_second, f"DRAM {seen}"
-        limit = _limit(rate, most, instructions, f"DRAM, {seen}")
-    seconds = Range(1 / min(rate.high, most), 1 / min(rate.floor, least))
-    return CpuStage(seconds, limit, f"{compute.basis}; {said}", ceiling_only=False)
-
-
-def _instructions(level: str) -> str:
-    return "CPU cores" if level in ceilings.WIDE_LEVELS else f"CPU instruction set ({level})"
-
-
-def _limit(compute: Range, read: float, instructions: str, memory: str) -> str:
-    if compute.high <= read:
-        return f"{instructions}, then DRAM"
-    return memory if compute.floor >= read else f"{instructions} or {memory}"
+def _basis(costs: Mapping[str, Cost], told: list[str]) -> str:
+    """Of the type that takes the most time, and the next one's rate."""
+    main = costs[told[0]]
+    if len(told) < 2:
+        return main.basis
+    both = (f"{told[0]}: {main.rate}", f"{told[1]}: {costs[told[1]].rate}", main.memory)
+    return "; ".join(filter(None, both))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.seen import Seen
-from nodecheck.judge import ceilings
+from nodecheck.judge import ceilings, weight_types
 from nodecheck.judge.ceilings import Range
 from nodecheck.model import Measurement, Struct
+from nodecheck.serving import Kind, Workload
 
 GENERATION_BY_GTS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 """PCIe generation of a link speed in GT/s."""
@@ -54,6 +55,20 @@ def decode_rate_from_memory(
     return _widest_clean(measurements, f"decode_dram_{weight_type}")
 
 
+def measurable_types(work: Workload) -> tuple[str, ...]:
+    """The weight types to measure from memory for a model: most of what it reads, most first.
+
+    One without a kernel of its own is stood for by the one that it is like.
+    """
+    read: dict[str, int] = {} if work.layer_groups or work.outside else {work.weight_type: 1}
+    alike = ((group.weights, len(group.numbers)) for group in work.layer_groups)
+    for weights, times in (*alike, (work.outside, 1)):
+        for each in weights:
+            if each.kind not in (Kind.MTP, Kind.OTHER):
+                read[each.type] = read.get(each.type, 0) + times * each.read_bytes
+    return weight_types.measurable(read)
+
+
 def _widest_clean(measurements: tuple[Measurement, ...], name: str) -> Measurement | None:
     """Fewer threads do not stand for all of them where those were disturbed."""
     found = [m for m in measurements if m.name == name and m.median_bytes_per_second > 0]
@@ -68,9 +83,13 @@ def free_ram_bytes(seen: Seen) -> int | None:
 
 
 class Cards(Struct, frozen=True):
-    """The granted GPUs that can hold a model."""
+    """The granted GPUs that can hold a model.
+
+    Up to `idle_bytes` in use on a card are its driver's own; more is another program's.
+    """
 
     gpus: tuple[Gpu, ...]
+    idle_bytes: int = 0
 
     @property
     def largest_bytes(self) -> int:
@@ -82,11 +101,32 @@ class Cards(Struct, frozen=True):
         """VRAM of all cards."""
         return sum(g.memory_bytes or 0 for g in self.gpus)
 
+    def free_bytes(self, gpu: Gpu) -> int:
+        """VRAM of a card less what other programs use of it."""
+        used = gpu.memory_used_bytes or 0
+        return max(0, (gpu.memory_bytes or 0) - (used if used > self.idle_bytes else 0))
+
+    @property
+    def all_free_bytes(self) -> int:
+        """Of all cards together."""
+        return sum(map(self.free_bytes, self.gpus))
+
     @property
     def slowest_rate(self) -> float | None:
         """VRAM bytes a second of the slowest card, None where one is not known or cut up by MIG."""
         rates = [None if g.mig else g.vram_bytes_per_second for g in self.gpus]
         return min((r for r in rates if r), default=None) if all(rates) else None
+
+    @property
+    def split_rate(self) -> float | None:
+        """Bytes a second of a token that goes from card to card, each read in turn.
+
+        Each card holds layers by its free VRAM. None where the slowest card's rate is not known.
+        """
+        if self.slowest_rate is None:
+            return None
+        seconds = sum(self.free_bytes(g) / (g.vram_bytes_per_second or 1) for g in self.gpus)
+        return self.all_free_bytes / seconds if seconds else self.slowest_rate
 
     @property
     def name(self) -> str:
@@ -98,7 +138,8 @@ class Cards(Struct, frozen=True):
 def cards(seen: Seen) -> Cards:
     """The GPUs that this process may use, less those lost."""
     usable = (g for g in seen.facts.gpus if g.granted is not False and not g.lost)
-    return Cards(tuple(g for g in usable if g.memory_bytes or g.unified_memory))
+    idle = seen.policy.thresholds.gpu_memory_idle_bytes
+    return Cards(tuple(g for g in usable if g.memory_bytes or g.unified_memory), idle)
 
 
 def host_link(seen: Seen, gpus: Cards) -> float | None:

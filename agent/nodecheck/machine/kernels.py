@@ -211,14 +211,18 @@ class Arena:
         """The lines of the first destination, linked to one random cycle."""
         return Chain(self, self._cpus)
 
-    def decode(self, kernel: Kernel, columns: int, *, resident: bool) -> Product:
+    def decode(
+        self, kernel: Kernel, columns: int, *, resident: bool, window_bytes: int | None = None
+    ) -> Product:
         """A matrix of one weight type, filled at random, for every thread.
 
         A `resident` one lies in the destination; another takes the place of the source, which no
-        loop can read after that. The last 2 MiB of the destination hold the vector. OSError where
-        products differ from plain ones, or the kernel cannot run here.
+        loop can read after that, and a thread uses up the next `window_bytes` (64 MiB) of it in a
+        pass. The last 2 MiB of the destination hold the vector. OSError where products differ from
+        plain ones, or the kernel cannot run here.
         """
-        return Product(self, self._cpus, kernel, columns, resident=resident)
+        window = RESIDENT_BYTES if resident else window_bytes or WINDOW_BYTES
+        return Product(self, self._cpus, kernel, columns, window, resident=resident)
 
 
 def _steps(source_bytes: int, whole_bytes: int) -> Iterator[tuple[int, int]]:
@@ -232,7 +236,14 @@ class Product:
     """The matrices of an arena's threads, to be multiplied with a vector each."""
 
     def __init__(
-        self, arena: Arena, cpus: Any, kernel: Kernel, columns: int, *, resident: bool
+        self,
+        arena: Arena,
+        cpus: Any,
+        kernel: Kernel,
+        columns: int,
+        window_bytes: int,
+        *,
+        resident: bool,
     ) -> None:
         self._arena = arena
         self._request = ffi.new(
@@ -241,7 +252,7 @@ class Product:
                 "kernel": kernel.index,
                 "cpus": cpus,
                 "columns": columns,
-                "window_bytes": RESIDENT_BYTES if resident else WINDOW_BYTES,
+                "window_bytes": window_bytes,
                 "resident": resident,
                 "repeats": 1,
             },

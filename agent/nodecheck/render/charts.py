@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
 import pygal
 
 from nodecheck.render.bench_figures import Series, rate
+from nodecheck.render.curve import Scale
 from nodecheck.render.layout import printable
 from nodecheck.units import GB
 
@@ -44,6 +45,47 @@ def beside(names: Sequence[str], series: dict[str, list[float | None]], describe
     chart.x_labels = [printable(name)[:16] for name in names]
     for name, rates in series.items():
         chart.add(printable(name), [value and value / GB for value in rates])
+    return _bare(chart, described)
+
+
+def over_setting(
+    name: str,
+    bands: Mapping[str, Sequence[tuple[int, float, float]]],
+    marks: Sequence[tuple[int, float]],
+    scale: Scale,
+    described: str,
+) -> str:
+    """Ranges of tokens a second over a setting: `bands` hold (number, slowest, fastest).
+
+    `marks` are what was measured: (number, tokens a second).
+    """
+    numbers = sorted({n for band in bands.values() for n, _, _ in band})
+    first, last = numbers[0], numbers[-1]
+    chart = pygal.XY(
+        width=WIDTH,
+        height=HEIGHT,
+        legend_at_bottom=True,
+        legend_at_bottom_columns=1,
+        js=[],
+        x_title=printable(name),
+        y_title="tok/s",
+        range=(0, 1),
+        xrange=(first, last),
+        show_dots=False,
+    )
+    # rates are placed here: pygal fills no area on a logarithmic axis of its own
+    chart.y_labels = [
+        {"value": scale.share(rate), "label": words} for rate, words in scale.ticks().items()
+    ]
+    quarters = (first + round((last - first) * part / 4) for part in range(5))
+    chart.x_labels = [{"value": n, "label": str(n)} for n in dict.fromkeys(quarters)]
+    for label, band in bands.items():
+        fastest = [(n, scale.share(high)) for n, _, high in band]
+        slowest = [(n, scale.share(low)) for n, low, _ in reversed(band)]
+        chart.add(printable(label), [*fastest, *slowest, fastest[0]], fill=False)
+    if marks:
+        dots = [(min(max(n, first), last), scale.share(rate)) for n, rate in marks]
+        chart.add("measured", dots, stroke=False, show_dots=True, dots_size=6)
     return _bare(chart, described)
 
 

@@ -26,7 +26,9 @@ class Column(Struct, frozen=True):
 
 
 _WORD_LIMIT = 200
-_CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]")
+_CONTROL = re.compile(
+    "[\\x00-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]"
+)
 
 
 def printable(text: str) -> str:
@@ -80,15 +82,22 @@ def joined(label: str, items: tuple[str, ...], indent: int, width: int) -> list[
 def table(
     columns: tuple[Column, ...], rows: list[tuple[str, ...]], styles: dict[str, str]
 ) -> list[Line]:
-    """Rows of cells, each wrapped in its column; `styles` maps a cell's text to its style."""
+    """Rows of cells, each wrapped in its column, and where it holds a line break.
+
+    `styles` maps a cell's text to its style.
+    """
     lines: list[Line] = [tuple(Span(" " + c.heading.ljust(c.width + 1), "dim") for c in columns)]
     for row in rows:
         cells = [
-            textwrap.wrap(printable(text), c.width) or [""]
-            for text, c in zip(row, columns, strict=True)
+            [line for part in text.split("\n") for line in _wrapped(part, column.width)]
+            for text, column in zip(row, columns, strict=True)
         ]
         looks = [styles.get(text, "") for text in row]
         for texts in zip_longest(*cells, fillvalue=""):
             line = zip(texts, columns, looks, strict=True)
             lines.append(tuple(Span(" " + text.ljust(c.width + 1), look) for text, c, look in line))
     return lines
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(printable(text), width) or [""]

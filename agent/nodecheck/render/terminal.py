@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from nodecheck.judge.figures import between, figure
+from nodecheck.judge.node_words import node_words
 from nodecheck.judge.verdict import rate, span
-from nodecheck.model import Evidence, Finding, Severity, Status, Strategy, Viability
+from nodecheck.model import (
+    Evidence,
+    Finding,
+    Lever,
+    Point,
+    Severity,
+    Status,
+    Strategy,
+    Viability,
+)
 from nodecheck.render.layout import Column, Line, Span, command, hanging, joined, table
 from nodecheck.report import Report
-from nodecheck.units import GIB, count, gib
+from nodecheck.units import GB, count, gib
 
 STATUS_STYLES = {
     Status.OK: "bold green",
@@ -30,8 +42,15 @@ VERDICT_STYLES = {
 }
 
 EVIDENCE_SHOWN = 3
+POINTS_SHOWN = 3
+LIMIT_MOST = 40
+PART_TOLD_ONCE = 20
+"""Characters from which a part of a basis is told once in a table."""
+
 INDENT, PART_INDENT = 11, 14
 WIDTH_MIN, WIDTH_WIDE, WIDTH_MAX = 60, 100, 140
+WIDTH_BASIS = 112
+"""From here on the basis of a strategy stands beside it, not below."""
 
 
 def render(report: Report, width: int) -> list[Line]:
@@ -55,52 +74,8 @@ def title(report: Report, width: int) -> list[Line]:
 def title_parts(report: Report) -> list[str]:
     """The program and its version, what is known of the node, the seconds."""
     took = f"{report.elapsed_seconds:.1f} s" if report.elapsed_seconds is not None else None
-    parts = (f"nodecheck {report.nodecheck_version}", *_node(report), took)
+    parts = (f"nodecheck {report.nodecheck_version}", *node_words(report), took)
     return [part for part in parts if part]
-
-
-def _node(report: Report) -> list[str]:
-    """Name, guest, CPUs, RAM, GPUs: what was read, no more."""
-    cpu, memory = report.facts.cpu, report.facts.memory
-    name = report.host.name if report.host.name not in (None, "(none)", "localhost") else None
-    cpus = (
-        f"{cpu.logical_cpus} {'vCPU' if report.facts.virt.guest else 'CPUs'}"
-        if cpu.logical_cpus
-        else None
-    )
-    ram = f"{gib(memory.total_bytes)} RAM" if memory.total_bytes else None
-    return [part for part in (name, _guest(report), cpus, ram, *_gpus(report)) if part]
-
-
-HYPERVISORS = {
-    "kvm": "KVM",
-    "qemu": "QEMU",
-    "amazon": "Amazon EC2",
-    "google": "Google Cloud",
-    "microsoft": "Hyper-V",
-    "oracle": "VirtualBox",
-    "vmware": "VMware",
-    "xen": "Xen",
-    "vm-other": "",
-}
-
-
-def _guest(report: Report) -> str | None:
-    virt = report.facts.virt
-    if not virt.guest:
-        return "bare metal" if virt.guest is False and report.host.source == "live" else None
-    kind = HYPERVISORS.get(virt.hypervisor or "", virt.hypervisor or "")
-    machine = f" ({virt.machine_type})" if virt.machine_type else ""
-    return f"{kind} guest{machine}".strip()
-
-
-def _gpus(report: Report) -> list[str]:
-    kinds: dict[str, int] = {}
-    for gpu in report.facts.gpus:
-        size = f" {round(gpu.memory_bytes / GIB):.0f} GiB" if gpu.memory_bytes else ""
-        label = (gpu.name or gpu.vendor or "GPU") + size
-        kinds[label] = kinds.get(label, 0) + 1
-    return [f"{number}x {label}" for label, number in kinds.items()]
 
 
 def _reasons(report: Report, width: int) -> list[Line]:
@@ -155,49 +130,97 @@ def _workload(report: Report) -> str:
     work = report.workload
     if work is None:
         return ""
-    model = f"{work.name}, {gib(work.weight_bytes_shipped)}, {count(work.layers, 'layer')}"
-    return model if work.named_by_user else f"{model} (yours: --weights, --layers)"
+    if not work.named_by_user:
+        whose = f"{work.name}, {gib(work.weight_bytes_shipped)}, {count(work.layers, 'layer')}"
+        return f"{whose} (yours: --model FILE)"
+    stored = f"{gib(work.weight_bytes_shipped)} {work.weight_type}"
+    read = work.read_bytes_per_token_shipped
+    parts = (
+        work.name,
+        stored if work.weight_type not in work.name else gib(work.weight_bytes_shipped),
+        count(work.layers, "layer"),
+        f"{read / GB:.2f} GB read a token" if read else "",
+    )
+    return ", ".join(filter(None, parts))
 
 
 def _strategies(report: Report, width: int) -> list[Line]:
     if not report.strategies:
         return []
     title = joined("WHAT THIS NODE CAN DO", (_workload(report),), 24, width)
-    rows = [_row(strategy) for strategy in report.strategies]
-    return [(), *title, *(_wide(rows, width) if width >= WIDTH_WIDE else _narrow(rows, width))]
+    return [(), *title, *abilities(report.strategies, width)]
 
 
 COLUMNS = (
     Column("strategy", 15),
-    Column("tok/s, estimated", 16),
+    Column("tok/s, estimated", 18),
     Column("limited by", 25),
     Column("verdict", 10),
 )
 
 
-def _wide(rows: list[tuple[str, ...]], width: int) -> list[Line]:
+def abilities(
+    strategies: Iterable[Strategy],
+    width: int,
+    below: Callable[[Strategy], list[Line]] = lambda _: [],
+    in_full: Callable[[Strategy], bool] = lambda _: True,
+) -> list[Line]:
+    """The strategies as a table; `below` makes what stands under a row.
+
+    Those that are not told `in_full` have no basis and no points. Without room for a fifth column
+    the basis stands under its row.
+    """
+    wide = width >= WIDTH_BASIS
     basis = Column("basis", width - sum(c.width + 2 for c in COLUMNS) - 2)
-    return table((*COLUMNS, basis), rows, VERDICT_STYLES)
-
-
-def _narrow(rows: list[tuple[str, ...]], width: int) -> list[Line]:
-    """Without room for a fifth column the basis stands below its row."""
-    lines = table(COLUMNS, [], VERDICT_STYLES)
-    for row in rows:
-        lines += table(COLUMNS, [row[:4]], VERDICT_STYLES)[1:]
-        lines += hanging(Span(""), Span(row[4], "dim"), COLUMNS[0].width + 3, width)
+    columns = (*COLUMNS, basis) if wide else _narrow(width)
+    lines = table(columns, [], VERDICT_STYLES)
+    told: set[str] = set()
+    for strategy in strategies:
+        full = in_full(strategy)
+        cells = (*_row(strategy, full=full), _news(strategy.basis, told) if full else "")
+        lines += table(columns, [cells[: len(columns)]], VERDICT_STYLES)[1:]
+        if full and not wide:
+            lines += under(cells[-1], width)
+        lines += below(strategy)
     return lines
 
 
-def _row(strategy: Strategy) -> tuple[str, ...]:
+def _narrow(width: int) -> tuple[Column, ...]:
+    """The limit takes what the others leave."""
+    name, reach, limit, verdict = COLUMNS
+    left = width - sum(c.width + 2 for c in (name, reach, verdict)) - 2
+    return name, reach, Column(limit.heading, min(LIMIT_MOST, left)), verdict
+
+
+def under(text: str, width: int) -> list[Line]:
+    """Text below a row of the table of strategies."""
+    return hanging(Span(""), Span(text, "dim"), COLUMNS[0].width + 3, width)
+
+
+def _row(strategy: Strategy, *, full: bool) -> tuple[str, ...]:
     reach = _reach(strategy)
-    if strategy.points:
-        reach = "  ".join(f"{p.setting}: {_point(p.low, p.high)}" for p in strategy.points)
-    return (strategy.strategy, reach, strategy.limit, VERDICTS[strategy.viability], strategy.basis)
+    if strategy.points and full:
+        reach = "\n".join(f"{p.setting}: {reached(p)}" for p in strategy.points[:POINTS_SHOWN])
+    return strategy.strategy, reach, strategy.limit, VERDICTS[strategy.viability]
 
 
-def _point(low: float | None, high: float) -> str:
-    return f"<= {figure(high)}" if low is None else between(low, high)
+def _news(basis: str, told: set[str]) -> str:
+    """What a basis says that no row above has said; short parts are repeated beside what is new."""
+    parts = basis.split("; ")
+    new = [part for part in parts if part not in told]
+    short = [part for part in parts if part in told and len(part) < PART_TOLD_ONCE]
+    told.update(parts)
+    if len(new) + len(short) == len(parts) and new:
+        return basis
+    kept = [part for part in parts if part in (*new, *short)]
+    return "; ".join([*kept, "the rest as above"]) if new else "as above"
+
+
+def reached(point: Point | Lever) -> str:
+    """The range of a point, or of what a change would make of a strategy."""
+    if point.high is None:
+        return "-"
+    return f"<= {figure(point.high)}" if point.low is None else between(point.low, point.high)
 
 
 def _reach(strategy: Strategy) -> str:

@@ -67,11 +67,12 @@ def assemble(
 
 
 def dominant_type(weights: Iterable[Weights]) -> str:
-    """The storage type of most bytes that a token reads; of most bytes where none are read."""
-    read: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    """The storage type of most bytes; of two alike the one that a token reads more of."""
+    sizes: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for w in weights:
-        read[w.type] = (read[w.type][0] + w.read_bytes, read[w.type][1] + w.bytes)
-    return max(read, key=lambda kind: read[kind], default="unknown")
+        stored, read = sizes[w.type]
+        sizes[w.type] = stored + w.bytes, read + w.read_bytes
+    return max(sizes, key=lambda kind: sizes[kind], default="unknown")
 
 
 Place = tuple[int | None, Kind, str]

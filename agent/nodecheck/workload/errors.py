@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _CONTROL = re.compile(
-    "[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]"
+    "[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]"
 )
 _LONGEST = 80
 

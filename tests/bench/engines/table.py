@@ -12,7 +12,6 @@ from tests.bench.engines.run import Decode
 from nodecheck.checks.dram.statistics import has_moved
 
 PAGE = Path("docs/accuracy.md")
-BEGIN, END = "<!-- engines -->", "<!-- /engines -->"
 CLOSE = 0.20
 
 COLUMNS = (
@@ -106,9 +105,10 @@ def cells(run: Run) -> Iterator[str]:
     yield f"{max(run.before.read, run.after.read) / 1e9:.1f}"
 
 
-def publish(text: str) -> None:
-    """Put text between the markers of docs/accuracy.md."""
+def publish(text: str, section: str = "engines") -> None:
+    """Put text between the section's markers in docs/accuracy.md."""
+    begin, end = f"<!-- {section} -->", f"<!-- /{section} -->"
     page = PAGE.read_text()
-    before, rest = page.split(BEGIN)
-    _, after = rest.split(END)
-    PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
+    before, rest = page.split(begin)
+    _, after = rest.split(end)
+    PAGE.write_text(f"{before}{begin}\n{text}\n{end}{after}")

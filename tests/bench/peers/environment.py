@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3] / "build" / "peers"
 PYTHON = ROOT / "bin" / "python"
-PACKAGES = ("numpy", "llmfit")
+PACKAGES = ("numpy", "llmfit", "canirunllm", "modelinfo-cli")
 
 
 def prepare() -> None:
@@ -23,7 +23,7 @@ def prepare() -> None:
 
 def has(package: str) -> bool:
     """Whether it is installed there."""
-    return any((ROOT / "lib").glob(f"python3*/site-packages/{package}-*.dist-info"))
+    return any((ROOT / "lib").glob(f"python3*/site-packages/{_folder(package)}-*.dist-info"))
 
 
 def program(name: str) -> Path:
@@ -34,3 +34,8 @@ def program(name: str) -> Path:
 def script(name: str) -> str:
     """A file of this folder, to be run by that environment's Python."""
     return str(Path(__file__).with_name(name))
+
+
+def _folder(package: str) -> str:
+    """As pip spells it in the folder's name."""
+    return package.replace("-", "_")

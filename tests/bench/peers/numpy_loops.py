@@ -16,7 +16,7 @@ from typing import Any
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # dot's own threads would come on top
 
-import numpy as np  # type: ignore[import-not-found]  # after that setting
+import numpy as np  # after that setting
 
 Arrays = tuple[Any, Any]
 LOOPS: dict[str, tuple[str, int, Callable[[Any, Any], object]]] = {

@@ -70,7 +70,7 @@ def test_reads_and_decode_on_one_and_on_all_cpus(
     reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "_spend", each_once)
-    found = measure.run(reader, facts(), "q4_k")
+    found = measure.run(reader, facts(), ("q4_k",))
     assert reader.gaps == []
     counts = sorted({1, len(CPUS)})
     for count in counts:
@@ -87,8 +87,32 @@ def test_reads_and_decode_on_one_and_on_all_cpus(
 
 
 @pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs")
+def test_several_types_are_measured_from_memory_on_all_cpus(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_spend", each_once)
+    monkeypatch.setattr(measure, "KERNEL_SECONDS", 60.0)
+    found = measure.run(reader, facts(cpus=CPUS[:2]), ("q6_k", "q4_k"))
+    from_memory = {(m.name, m.threads) for m in found.measurements if "decode_dram" in m.name}
+    assert from_memory == {
+        ("decode_dram_q6_k", 1),
+        ("decode_dram_q6_k", 2),
+        ("decode_dram_q4_k", 2),
+    }
+
+
+def test_a_model_of_types_without_kernels_leaves_the_reads(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_spend", each_once)
+    names = {m.name for m in measure.run(reader, facts(), ()).measurements}
+    assert "dram_read" in names
+    assert not any(name.startswith("decode_dram") for name in names)
+
+
+@pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs")
 def test_round_trips_before_and_after_come_with_the_figures(reader: Reader) -> None:
-    found = measure.run(reader, facts(cpus=CPUS[:2]), "q4_k")
+    found = measure.run(reader, facts(cpus=CPUS[:2]), ("q4_k",))
     assert [trip.cpus for trip in found.facts.round_trips] == [CPUS[:2]]
     for each in found.measurements:
         assert (each.round_trip_seconds is None) == (each.threads == 1)
@@ -96,12 +120,12 @@ def test_round_trips_before_and_after_come_with_the_figures(reader: Reader) -> N
 
 
 def test_a_quota_bounds_the_threads(reader: Reader) -> None:
-    found = measure.run(reader, facts(thread_budget=1), "q4_k")
+    found = measure.run(reader, facts(thread_budget=1), ("q4_k",))
     assert {each.threads for each in found.measurements} == {1}
 
 
 def test_a_cpu_that_cannot_be_had_is_a_gap(reader: Reader) -> None:
-    assert measure.run(reader, facts(cpus=(4095,)), "q4_k").measurements == ()
+    assert measure.run(reader, facts(cpus=(4095,)), ("q4_k",)).measurements == ()
     assert [reason for reason, _ in told(reader)] == [Reason.FAILED]
     assert "memory on 1 thread: OSError" in told(reader)[0][1]
     assert "4095" in told(reader)[0][1]
@@ -112,7 +136,7 @@ def test_a_cpu_that_cannot_be_had_is_a_gap(reader: Reader) -> None:
 
 @pytest.mark.parametrize("seen", [Facts(), Facts(limits=LimitsFacts(usable_cpus=CPUS))])
 def test_what_is_not_known_is_not_guessed(reader: Reader, seen: Facts) -> None:
-    found = measure.run(reader, seen, "q4_k")
+    found = measure.run(reader, seen, ("q4_k",))
     assert found.measurements == ()
     assert "not known" in (found.facts.skipped or "")
     assert len(reader.gaps) == 1
@@ -120,7 +144,7 @@ def test_what_is_not_known_is_not_guessed(reader: Reader, seen: Facts) -> None:
 
 @pytest.mark.parametrize("available", [0, 6 * MIB])
 def test_too_little_memory_is_said_plainly(reader: Reader, available: int) -> None:
-    found = measure.run(reader, facts(memory_headroom_bytes=available), "q4_k")
+    found = measure.run(reader, facts(memory_headroom_bytes=available), ("q4_k",))
     assert found.measurements == ()
     assert (found.facts.skipped or "").startswith("not measurable on 1 thread")
     assert [reason for reason, _ in told(reader)] == [Reason.UNSUPPORTED] * len({1, len(CPUS)})
@@ -164,7 +188,7 @@ def test_a_block_that_fails_takes_nobody_along(
     monkeypatch.setattr(session, "run", fault)
     monkeypatch.setattr(measure, "LIMIT_SECONDS", 0.8)
     began = time.monotonic()
-    found = measure.run(reader, facts(thread_budget=1), "q4_k")
+    found = measure.run(reader, facts(thread_budget=1), ("q4_k",))
     assert time.monotonic() - began < 10
     assert found.measurements == ()
     assert found.facts.skipped == "the kernels failed"
@@ -204,7 +228,7 @@ def test_a_block_that_fails_has_a_second_chance(
 ) -> None:
     children = Children(tmp_path / "count", *faults)
     monkeypatch.setattr(session, "run", children)
-    found = measure.run(reader, facts(thread_budget=1), "q4_k")
+    found = measure.run(reader, facts(thread_budget=1), ("q4_k",))
     assert children.count == measure.TURNS
     assert len(found.measurements) == 1 - failed
     assert len(reader.gaps) == failed
@@ -225,7 +249,7 @@ def test_thread_counts_are_measured_in_turns_the_widest_first(
         return stretch(series([30.0] * 5))
 
     monkeypatch.setattr(session, "run", noted)
-    found = measure.run(reader, facts(available=1 << 38, cpus=tuple(range(16))), "q4_k")
+    found = measure.run(reader, facts(available=1 << 38, cpus=tuple(range(16))), ("q4_k",))
     assert log.read_text() == "16 8 1 16 8 1 "
     assert [each.threads for each in found.measurements] == [1, 8, 16]
     assert {each.passes for each in found.measurements} == {10}
@@ -242,7 +266,7 @@ def test_on_a_busy_node_the_widest_is_measured_at_least(
 
     monkeypatch.setattr(session, "run", slow)
     monkeypatch.setattr(measure, "LIMIT_SECONDS", 1.4)
-    found = measure.run(reader, facts(cpus=(0, 1)), "q4_k")
+    found = measure.run(reader, facts(cpus=(0, 1)), ("q4_k",))
     assert [each.threads for each in found.measurements] == [2]
     assert [reason for reason, _ in told(reader)] == [Reason.TIMEOUT]
 
@@ -251,7 +275,7 @@ def test_a_node_that_leaves_no_time_is_said_to(
     reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measure, "LIMIT_SECONDS", 0.1)
-    measure.run(reader, facts(thread_budget=1), "q4_k")
+    measure.run(reader, facts(thread_budget=1), ("q4_k",))
     assert told(reader) == [(Reason.TIMEOUT, "memory on 1 thread: no time was left for it")]
 
 
@@ -259,7 +283,7 @@ def test_gaps_are_told_in_the_order_of_the_blocks(
     reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "run", die)
-    measure.run(reader, facts(available=1 << 38, cpus=tuple(range(16))), "q4_k")
+    measure.run(reader, facts(available=1 << 38, cpus=tuple(range(16))), ("q4_k",))
     words = [detail.partition(":")[0] for _, detail in told(reader)]
     assert words == ["memory on 16 threads", "memory on 8 threads", "memory on 1 thread"]
 

@@ -211,6 +211,37 @@ def test_without_time_one_group_is_made(clock: Clock) -> None:
     assert [len(each.groups) for each in tasks] == [1, 0]
 
 
+def test_types_in_turn_share_the_time_and_late_ones_go_without(clock: Clock) -> None:
+    tasks = [task(clock, name, 0.1, []) for name in "abc"]
+    session._spend_in_turn(tasks, clock.now + 3)
+    assert [len(each.groups) for each in tasks] == [10, 10, 10]
+    slow = [task(clock, name, 1.0, []) for name in "abc"]
+    session._spend_in_turn(slow, clock.now + 3)
+    assert [len(each.groups) for each in slow] == [session.LEAST_GROUPS] * 2 + [0]
+
+
+def test_weights_that_stay_alone_are_filled_in_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    class Filled:
+        def run(self, passes: int, *, first_window: int = 0) -> Group:
+            return Group((Pass(1e-3, first_window, 1.0),) * passes, 0.0, 0)
+
+    def decode(*_: object, window_bytes: int | None = None, **__: object) -> Filled:
+        asked.append(window_bytes)
+        return Filled()
+
+    monkeypatch.setattr(kernels.Arena, "decode", decode)
+    arena = kernels.Arena(CPUS[:1], 2 * MIB, 4 * MIB)
+    kernel = session.engine_kernels()[0]
+    alone = session.product(arena, kernel, resident=False, window_bytes=16 * MIB, alone=True)
+    assert [alone(first).passes[0].bytes for first in (0, 4)] == [0, 4]
+    assert asked == [16 * MIB]
+    beside = session.product(arena, kernel, resident=False)
+    assert [beside(first).passes[0].bytes for first in (0, 4)] == [0, 4]
+    assert asked == [16 * MIB, None, None]
+
+
 def test_nothing_to_run_ends_at_once() -> None:
     session._spend([], time.monotonic() + 60)
 

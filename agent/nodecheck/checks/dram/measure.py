@@ -47,10 +47,11 @@ GRACE_SECONDS = 2.0
 """What a block may take beyond its time and its grace: the last group of a slow kernel."""
 
 
-def run(reader: Reader, facts: Facts, weight_type: str) -> DramProbe:
+def run(reader: Reader, facts: Facts, weight_types: Sequence[str]) -> DramProbe:
     """Read bandwidth and decode rates on one, on half (of many) and on all usable CPUs.
 
-    The rate from memory is measured for `weight_type` alone.
+    Rates from memory are measured for `weight_types` alone, the most important first: the others
+    than that on all usable CPUs only, and where there is time.
     """
     room = Room.of(reader, facts)
     if isinstance(room, str):
@@ -58,11 +59,19 @@ def run(reader: Reader, facts: Facts, weight_type: str) -> DramProbe:
     counts = plan.report_threads(len(room.cpus), facts.limits.thread_budget)
     # the widest first: if time runs out on a busy node, it is the one that is judged
     sets = [plan.spread(room.cpus, threads) for threads in reversed(counts)]
-    turns = [
-        [block for cpus in sets if (block := room.sized(_block(cpus, len(sets), products)))]
-        for products in ({"decode": True}, {"decode_dram": (weight_type,)})
+    blocks = [
+        [_block(cpus, len(sets), {"decode": True}) for cpus in sets],
+        [_block(cpus, len(sets), _from_memory(weight_types, cpus is sets[0])) for cpus in sets],
     ]
+    turns = [[block for each in turn if (block := room.sized(each))] for turn in blocks]
     return result(reader, room, _taken_in_turns(reader, facts, turns))
+
+
+def _from_memory(weight_types: Sequence[str], widest: bool) -> dict[str, Any]:
+    return {
+        "decode_dram": tuple(weight_types if widest else weight_types[:1]),
+        "decode_window_bytes": plan.SHORT_WINDOW_BYTES,
+    }
 
 
 def _block(cpus: tuple[int, ...], sets: int, products: dict[str, Any]) -> Block:

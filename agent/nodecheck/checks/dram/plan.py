@@ -11,6 +11,11 @@ from nodecheck.units import count
 STREAMS = ("read", "write", "copy", "triad")
 WEIGHT_TYPES = ("q4_0", "q4_k", "q6_k", "q8_0", "f16", "bf16", "fp8_e4m3", "int4_g128")
 
+SHORT_WINDOW_BYTES = 16 << 20
+"""Of weights in memory that a thread uses up in a pass where there are tenths of a second for all:
+16 ms of a narrow instruction set. Longer windows give the same figures, since each pass takes the
+next one of all memory; shorter ones more spread."""
+
 SCALING_CPUS = 8
 """From here on a report measures half of the threads too: whether the last ones add anything."""
 
@@ -22,8 +27,8 @@ class Block(Struct, frozen=True, kw_only=True):
     them, on a host that backs memory only now, and after `grace_seconds` more it gives up.
     `home_cpus` touch the memory first and so decide its NUMA node. `streams` are the operations on
     memory; `decode` asks for the products of weights in cache, `decode_dram` for those of these
-    types in memory, after which nothing else can be read; `latency` for loads that wait for one
-    another, by the first CPU, while the others read.
+    types in memory, after which nothing else can be read, `decode_window_bytes` of a thread in a
+    pass; `latency` for loads that wait for one another, by the first CPU, while the others read.
     """
 
     cpus: tuple[int, ...]
@@ -40,6 +45,7 @@ class Block(Struct, frozen=True, kw_only=True):
     streams: tuple[str, ...] = ()
     decode: bool = False
     decode_dram: tuple[str, ...] = ()
+    decode_window_bytes: int | None = None
     latency: bool = False
 
     @property

@@ -14,7 +14,7 @@ from nodecheck.units import percent
 
 BUSY_SAMPLE_SECONDS = 0.2
 SHIPPED = Thresholds()
-SHIPPED_WEIGHT_TYPE = ReferenceWorkload().weight_type
+SHIPPED_WEIGHT_TYPES = (ReferenceWorkload().weight_type,)
 
 
 def probe(
@@ -22,11 +22,11 @@ def probe(
     facts: Facts,
     kernels: str,
     thresholds: Thresholds = SHIPPED,
-    weight_type: str = SHIPPED_WEIGHT_TYPE,
+    weight_types: tuple[str, ...] = SHIPPED_WEIGHT_TYPES,
 ) -> DramProbe:
     """The measurements. `facts` are those of all other checks; `kernels` is auto, always or never.
 
-    `weight_type` is that of the model in question.
+    `weight_types` are those of the model in question, most of what it reads first.
 
     `auto` leaves the kernels out on a node that serves: they would slow it down and be slowed down.
     """
@@ -46,7 +46,7 @@ def probe(
         if not alone:
             return skipped(reader, "another nodecheck is measuring on this node")
         try:
-            return measure.run(reader, facts, weight_type)
+            return measure.run(reader, facts, weight_types)
         except Exception as error:  # noqa: BLE001 - without the extension its error cannot be imported
             return skipped(reader, str(error), Reason.UNSUPPORTED)
 

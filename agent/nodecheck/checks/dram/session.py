@@ -11,12 +11,15 @@ from nodecheck.checks.dram import activity, placement
 from nodecheck.checks.dram.activity import Activity
 from nodecheck.checks.dram.plan import Block
 from nodecheck.machine import kernels, memory_limit, native
-from nodecheck.machine.kernels import Arena, Group, Kernel, Pass
+from nodecheck.machine.kernels import Arena, Group, Kernel, Pass, Product
 from nodecheck.machine.reader import Reader
 from nodecheck.model import Load, RoundTrip, Struct
 
 GROUP_PASSES = 4
 """Passes of one kernel back to back."""
+
+LEAST_GROUPS = 2
+"""Of one kernel that stands alone: fewer passes tell nothing of the spread."""
 
 RESIDENT_PASSES = 8
 """Of weights in cache, which are short: enough for a figure in one group."""
@@ -34,6 +37,9 @@ LEAST_SHARE = 0.6
 
 DECODE_SHARE = 0.4
 """Of what a stretch that reads memory too has left, for all products together."""
+
+SEVERAL_SHARE = 0.6
+"""The same where they are of several types in memory: each is filled in first."""
 
 LATENCY_LOADS = 20_000
 
@@ -120,8 +126,12 @@ def run(reader: Reader, block: Block) -> Stretch:
         end = max(began + block.seconds, time.monotonic() + LEAST_SHARE * block.seconds)
         streams, products = list(_streams(arena, block)), list(_products(arena, block))
         left = end - time.monotonic()
-        _spend(streams, end - DECODE_SHARE * left if products else end)
-        _spend(products, end)
+        share = SEVERAL_SHARE if len(block.decode_dram) > 1 else DECODE_SHARE
+        _spend(streams, end - share * left if products else end)
+        if block.streams and block.decode_dram:
+            _spend_in_turn(products, end)
+        else:
+            _spend(products, end)
         chase = _chase(arena, block, end) if block.latency else None
         return Stretch(
             series=tuple(task.series() for task in (*streams, *products) if task.groups),
@@ -172,6 +182,17 @@ def _spend(tasks: Sequence[_Task], end: float) -> None:
             return
 
 
+def _spend_in_turn(tasks: Sequence[_Task], end: float) -> None:
+    """Each task for its part of the time, in the order of their worth: late ones may get none."""
+    for number, task in enumerate(tasks):
+        now = time.monotonic()
+        if number and now >= end:
+            return
+        _spend([task], now + (end - now) / (len(tasks) - number))
+        while len(task.groups) < LEAST_GROUPS:
+            task.make_group()
+
+
 def _streams(arena: Arena, block: Block) -> Iterator[_Task]:
     for operation in block.streams:
         kernel = _fastest(arena, operation)
@@ -208,20 +229,35 @@ def engine_kernels() -> tuple[Kernel, ...]:
 
 def _products(arena: Arena, block: Block) -> Iterator[_Task]:
     chosen = engine_kernels()
-    for kernel in chosen:
-        if kernel.operation in block.decode_dram:
-            run = product(arena, kernel, resident=False)
-            yield _Task(f"decode_dram_{kernel.operation}", kernel.isa, run)
+    window, alone = block.decode_window_bytes, bool(block.streams) and not block.decode
+    from_memory = (k for k in chosen if k.operation in block.decode_dram)
+    for kernel in sorted(from_memory, key=lambda k: block.decode_dram.index(k.operation)):
+        run = product(arena, kernel, resident=False, window_bytes=window, alone=alone)
+        yield _Task(f"decode_dram_{kernel.operation}", kernel.isa, run)
     for kernel in chosen if block.decode else ():
         run = product(arena, kernel, resident=True)
         yield _Task(f"decode_{kernel.operation}", kernel.isa, run)
 
 
-def product(arena: Arena, kernel: Kernel, *, resident: bool) -> Callable[[int], Group]:
-    """Groups of passes over weights of one type; filled anew, since others fill the same memory."""
+def product(
+    arena: Arena,
+    kernel: Kernel,
+    *,
+    resident: bool,
+    window_bytes: int | None = None,
+    alone: bool = False,
+) -> Callable[[int], Group]:
+    """Groups of passes over weights of one type.
+
+    Filled anew for each group, since others fill the same memory, unless none comes between
+    (`alone`).
+    """
+    kept: list[Product] = []
 
     def group(first: int) -> Group:
-        filled = arena.decode(kernel, COLUMNS, resident=resident)
+        if not (kept and alone):
+            kept[:] = [arena.decode(kernel, COLUMNS, resident=resident, window_bytes=window_bytes)]
+        filled = kept[0]
         if not resident:
             return filled.run(GROUP_PASSES, first_window=first)
         once = _best_seconds(filled.run(1))

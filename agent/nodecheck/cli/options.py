@@ -1,0 +1,111 @@
+"""Options that several commands take. Part of the start-up path: it imports click alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+Decorator = Callable[[F], F]
+
+KV_TYPES = ("bf16", "fp8", "q8_0", "q4_0")
+TOKENS_MOST = 1_000_000_000
+
+
+def _together(*options: Decorator[Any]) -> Decorator[Any]:
+    """One decorator that adds these in the order in which the help lists them."""
+
+    def add(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+node_options = _together(
+    click.option("--quick", is_flag=True, help="Run no kernels: the same as --kernels never."),
+    click.option(
+        "--kernels",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        show_default=True,
+        help="Measure memory; auto leaves it out on a node that is serving.",
+    ),
+    click.option(
+        "--from", "saved", metavar="FILE", help="Judge a saved report again; - for standard input."
+    ),
+    click.option("--root", metavar="DIR", help="Judge a captured tree instead of this machine."),
+    click.option("--policy", metavar="FILE", help="Thresholds and waivers (TOML)."),
+)
+"""Which node, and by which policy."""
+
+size_options = _together(
+    click.option(
+        "--weights",
+        metavar="SIZE",
+        help="Size of the model, e.g. 16.3GiB: with --layers instead of a file, with a file as if "
+        "it had that size.",
+    ),
+    click.option(
+        "--layers",
+        type=click.IntRange(1, 10_000),
+        metavar="N",
+        help="Transformer blocks of a model without a file.",
+    ),
+    click.option(
+        "--weight-type",
+        metavar="TYPE",
+        help="Storage type of the weights, e.g. q4_k, q8_0, bf16, fp8_e4m3: of a model without a "
+        "file (q4_k unless said), with a file as if it were stored so.",
+    ),
+)
+"""A model in numbers, or a file as if it were another."""
+
+serving_options = _together(
+    click.option(
+        "--context",
+        type=click.IntRange(1, TOKENS_MOST),
+        metavar="N",
+        help="Tokens of context of a request.",
+    ),
+    click.option(
+        "--requests",
+        type=click.IntRange(1, 1_000_000),
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="Requests at once.",
+    ),
+    click.option(
+        "--kv-type",
+        type=click.Choice(KV_TYPES),
+        default="bf16",
+        show_default=True,
+        help="Type of the attention cache.",
+    ),
+    click.option(
+        "--hicache-ratio",
+        type=click.FloatRange(0, 1000, min_open=True),
+        metavar="R",
+        help="SGLang's host pool as a multiple of the one on the GPU.",
+    ),
+    click.option(
+        "--hicache-size", metavar="SIZE", help="SGLang's host pool of one rank, e.g. 40GB."
+    ),
+    click.option(
+        "--draft-tokens",
+        type=click.IntRange(1, 64),
+        metavar="K",
+        help="Tokens that speculative decoding guesses ahead.",
+    ),
+    click.option(
+        "--acceptance",
+        type=click.FloatRange(0, 1),
+        metavar="P",
+        help="Share of guessed tokens that are accepted.",
+    ),
+)
+"""How the model is to be served."""

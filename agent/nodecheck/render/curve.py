@@ -1,0 +1,218 @@
+"""A setting of an engine against speed, drawn in the characters of a terminal."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+
+from nodecheck.judge.figures import figure
+from nodecheck.model import Point, Struct
+from nodecheck.render.layout import Line, Span
+from nodecheck.serving import Curve
+
+ROWS = 8
+PLOT_MOST = 66
+AXIS = 8
+"""Columns left of the plot: a figure and the axis itself."""
+
+LOGARITHMIC_FROM = 10
+"""From this ratio of the fastest to the slowest on, rates lie on a logarithmic axis."""
+
+CLEAR = 0.08
+"""Part of the axis that two rates beside it must lie apart."""
+
+SLOWEST = 0.01
+"""Tokens a second that no axis goes below."""
+
+FITS, TOO_LARGE, MEASURED = "green", "red", "bold magenta"
+MARK = "x"
+
+_BRAILLE = 0x2800
+_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+"""Bits of a braille character's dots, row by row."""
+
+Mark = tuple[int, float]
+"""A setting that was measured, and its tokens a second."""
+
+
+class Setting(Struct, frozen=True):
+    """A point of a curve by the number of its setting."""
+
+    number: int
+    point: Point
+
+
+def settings(curve: Curve) -> list[Setting]:
+    """The points of a curve by number, lowest first; those without a number are left out."""
+    numbered = {
+        int(found[-1]): point
+        for point in curve.points
+        if (found := re.findall(r"\d+", point.setting)) and point.high > 0
+    }
+    return [Setting(number, numbered[number]) for number in sorted(numbered)]
+
+
+class Scale(Struct, frozen=True):
+    """Rates from `bottom` to `top` as 0 to 1."""
+
+    bottom: float
+    top: float
+    logarithmic: bool
+
+    @classmethod
+    def of(cls, curve: Curve, marks: Iterable[Mark] = ()) -> Scale:
+        """The scale that holds the whole curve."""
+        points = [each.point for each in settings(curve)]
+        measured = [rate for _, rate in marks]
+        top = max([*(p.high for p in points), *measured])
+        least = min([*(p.high if p.low is None else p.low for p in points), *measured])
+        least = max(least, SLOWEST)
+        if top / least <= LOGARITHMIC_FROM:
+            return cls(0.0, top, logarithmic=False)
+        return cls(least, top, logarithmic=True)
+
+    def share(self, rate: float) -> float:
+        """Where a rate lies, 0 to 1 from the bottom."""
+        if not self.logarithmic:
+            return min(1.0, max(0.0, rate / self.top))
+        rate = min(self.top, max(self.bottom, rate))
+        return math.log(rate / self.bottom) / math.log(self.top / self.bottom)
+
+    def ticks(self) -> dict[float, str]:
+        """Rates to write beside the axis: the ends, and round ones that lie clear of them."""
+        if not self.logarithmic:
+            return {0.0: "0", self.top / 2: figure(self.top / 2), self.top: figure(self.top)}
+        powers = range(math.ceil(math.log10(self.bottom)), math.floor(math.log10(self.top)) + 1)
+        between = (10.0**power for power in powers)
+        clear = {rate: f"{rate:g}" for rate in between if CLEAR <= self.share(rate) <= 1 - CLEAR}
+        return {self.bottom: figure(self.bottom), **clear, self.top: figure(self.top)}
+
+
+def draw(curve: Curve, width: int, *, unicode: bool, marks: Sequence[Mark] = ()) -> list[Line]:
+    """A plot of at most `width` columns; nothing where there are not two settings.
+
+    What the VRAM does not hold is drawn thin, what was measured is an x.
+    """
+    known = settings(curve)
+    if len(known) < 2:
+        return []
+    scale = Scale.of(curve, marks)
+    columns = max(20, min(PLOT_MOST, width - AXIS - len(curve.setting) - 3))
+    plot = _Plot(known, scale, columns, unicode=unicode)
+    plot.draw()
+    for number, rate in marks:
+        plot.mark(number, rate)
+    labels = _labels(scale)
+    axis = "│" if unicode else "|"
+    lines: list[Line] = [
+        (Span(f"{labels.get(row, ''):>{AXIS - 2}} {axis}", "dim"), *cells)
+        for row, cells in enumerate(plot.lines())
+    ]
+    return [*lines, *_bottom(known, columns, curve.setting, unicode=unicode)]
+
+
+def _labels(scale: Scale) -> dict[int, str]:
+    """Row -> the rate beside it."""
+    return {
+        round((1 - scale.share(rate)) * (ROWS - 1)): words for rate, words in scale.ticks().items()
+    }
+
+
+def _bottom(known: list[Setting], columns: int, name: str, *, unicode: bool) -> list[Line]:
+    corner, dash = ("└", "─") if unicode else ("+", "-")
+    first, last = known[0].number, known[-1].number
+    ticks = [" "] * (columns + 8)
+    free = 0
+    for quarter in range(5):
+        number = first + round((last - first) * quarter / 4)
+        text = str(number)
+        at = round((number - first) / (last - first) * (columns - 1))
+        start = max(0, at - len(text) + 1) if quarter else at
+        if start >= free:
+            ticks[start : start + len(text)] = text
+            free = start + len(text) + 1
+    pad = " " * (AXIS - 1)
+    return [
+        (Span(f"{pad}{corner}{dash * columns}", "dim"),),
+        (Span(f"{pad} {''.join(ticks).rstrip()} {name}", "dim"),),
+    ]
+
+
+class _Plot:
+    """Dots that ranges are filled with: 2 x 4 a character in braille, one a character in ASCII."""
+
+    def __init__(self, known: list[Setting], scale: Scale, columns: int, *, unicode: bool) -> None:
+        self.known = known
+        self.scale = scale
+        self.columns = columns
+        self.unicode = unicode
+        self.wide, self.high = (2 * columns, 4 * ROWS) if unicode else (columns, ROWS)
+        self.dots: dict[tuple[int, int], bool] = {}
+        self.marks: set[tuple[int, int]] = set()
+
+    def draw(self) -> None:
+        """Fill each column of dots from the slowest to the fastest of its setting."""
+        for x in range(self.wide):
+            low, high, fits = self._at(x)
+            for y in range(self._row(high), self._row(low) + 1):
+                self.dots[x, y] = fits
+
+    def _at(self, x: int) -> tuple[float, float, bool]:
+        """Shares of the slowest and the fastest rate at a column, and whether the VRAM holds it."""
+        first, last = self.known[0].number, self.known[-1].number
+        number = first + (last - first) * x / (self.wide - 1)
+        after = next((n for n, s in enumerate(self.known) if s.number >= number), -1)
+        right = self.known[after]
+        left = self.known[max(0, after - 1)] if right.number > number else right
+        gap = right.number - left.number
+        part = (number - left.number) / gap if gap else 0.0
+        ends = [
+            (1 - part) * self.scale.share(one) + part * self.scale.share(other)
+            for one, other in zip(_ends(left.point), _ends(right.point), strict=True)
+        ]
+        nearest = right if part >= 0.5 else left
+        return ends[0], ends[1], nearest.point.fits is not False
+
+    def _row(self, share: float) -> int:
+        return round((1 - share) * (self.high - 1))
+
+    def mark(self, number: int, rate: float) -> None:
+        """Set an x over what was measured; settings beyond the last are the last."""
+        first, last = self.known[0].number, self.known[-1].number
+        across = (min(max(number, first), last) - first) / (last - first)
+        row = round((1 - self.scale.share(rate)) * (ROWS - 1))
+        self.marks.add((round(across * (self.columns - 1)), row))
+
+    def lines(self) -> list[list[Span]]:
+        """The characters of each row, from the top."""
+        cell = self._braille if self.unicode else self._ascii
+        return [
+            [
+                Span(MARK, MEASURED) if (column, row) in self.marks else cell(column, row)
+                for column in range(self.columns)
+            ]
+            for row in range(ROWS)
+        ]
+
+    def _braille(self, column: int, row: int) -> Span:
+        bits, style = 0, ""
+        for down, across in ((d, a) for d in range(4) for a in range(2)):
+            fits = self.dots.get((2 * column + across, 4 * row + down))
+            if fits is None:
+                continue
+            style = FITS if fits else TOO_LARGE
+            if fits or (down + across) % 2 == 0:
+                bits |= _DOTS[down][across]
+        return Span(chr(_BRAILLE + bits) if bits else " ", style)
+
+    def _ascii(self, column: int, row: int) -> Span:
+        fits = self.dots.get((column, row))
+        if fits is None:
+            return Span(" ")
+        return Span("#", FITS) if fits else Span(":", TOO_LARGE)
+
+
+def _ends(point: Point) -> tuple[float, float]:
+    """The slowest and the fastest; where only a ceiling is known, that alone."""
+    return (point.high if point.low is None else point.low), point.high

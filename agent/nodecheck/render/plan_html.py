@@ -1,0 +1,127 @@
+"""A plan as a page that needs nothing else: no script, no address, no font of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jinja2
+
+from nodecheck.judge.verdict import span
+from nodecheck.model import Strategy, Viability
+from nodecheck.plan import Plan
+from nodecheck.render import charts
+from nodecheck.render.curve import Mark, Scale, Setting, settings
+from nodecheck.render.layout import printable
+from nodecheck.render.plan import lever_words, marks, steps
+from nodecheck.render.plan_fits import fit_cells, needs
+from nodecheck.render.plan_measured import cells
+from nodecheck.render.plan_words import TOKENS, headline, model
+from nodecheck.render.terminal import VERDICTS
+from nodecheck.serving import Curve
+
+Page = Callable[[Plan], str]
+
+CLASSES = {
+    Viability.VIABLE: "ok",
+    Viability.MARGINAL: "warning",
+    Viability.NOT_VIABLE: "critical",
+    Viability.UNKNOWN: "unknown",
+}
+"""How the page colours a verdict."""
+
+
+def page_maker() -> Page:
+    """Load the template, so that a page is made at once when it is wanted."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("nodecheck.render"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        finalize=_finalize,
+    )
+    template = environment.get_template("plan.html.j2")
+    return lambda plan: template.render(_content(plan))
+
+
+def _finalize(value: Any) -> Any:
+    """Names may hold anything: what no page may hold is replaced in all that is put in."""
+    return printable(value) if type(value) is str else value
+
+
+def _content(plan: Plan) -> dict[str, Any]:
+    viability, sentence = headline(plan)
+    took = f"{plan.elapsed_seconds:.1f} s" if plan.elapsed_seconds is not None else None
+    title = (f"nodecheck {plan.nodecheck_version}", *plan.node, plan.time, took)
+    return {
+        "name": plan.workload.name,
+        "title": [part for part in title if part],
+        "label": VERDICTS[viability],
+        "class": CLASSES[viability],
+        "sentence": sentence,
+        "model": [(label or "model", items) for label, items in model(plan)],
+        "context": plan.serving.context_tokens,
+        "requests": plan.serving.requests,
+        "strategies": [_strategy(each) for each in plan.strategies],
+        "curves": [_curve(plan, curve) for curve in plan.curves if len(settings(curve)) > 1],
+        "fits": [(fit_cells(fit), needs(fit), fit) for fit in plan.fits],
+        "comparisons": [(cells(row), row) for row in plan.comparisons],
+        "conclusions": plan.conclusions,
+        "engines": plan.engines,
+        "notes": [("Note", plan.advice), ("Assumed", plan.workload.notes)],
+    }
+
+
+def _strategy(each: Strategy) -> dict[str, Any]:
+    return {
+        "name": each.strategy,
+        "reach": span(each) if each.high is None else f"{span(each)} {each.unit}",
+        "limit": each.limit,
+        "verdict": VERDICTS[each.viability],
+        "class": CLASSES[each.viability],
+        "basis": each.basis,
+        "levers": lever_words(each),
+    }
+
+
+def _curve(plan: Plan, curve: Curve) -> dict[str, Any]:
+    measured = marks(plan, curve)
+    known = settings(curve)
+    told = steps(plan, curve)
+    return {
+        "name": f"{curve.strategy}: {curve.setting}",
+        "setting": curve.setting,
+        "chart": charts.over_setting(
+            curve.setting,
+            {name: band for name, band in _bands(known).items() if len(band) > 1},
+            measured,
+            Scale.of(curve, measured),
+            _described(curve, told, measured),
+        ),
+        "steps": told,
+    }
+
+
+def _bands(known: list[Setting]) -> dict[str, list[tuple[int, float, float]]]:
+    """The settings that the VRAM holds, and the others; each reaches to its neighbour."""
+    bands: dict[str, list[tuple[int, float, float]]] = {
+        "fits in VRAM": [],
+        "the VRAM does not hold it": [],
+    }
+    fitting, other = bands.values()
+    for number, each in enumerate(known):
+        beside = known[max(0, number - 1)].point, known[min(len(known) - 1, number + 1)].point
+        point = each.point
+        row = (each.number, point.high if point.low is None else point.low, point.high)
+        if point.fits is not False:
+            fitting.append(row)
+        if point.fits is False or any(p.fits is False for p in beside):
+            other.append(row)
+    return bands
+
+
+def _described(curve: Curve, told: list[str], measured: list[Mark]) -> str:
+    """A chart in words, for those who do not see it."""
+    runs = "; ".join(f"{number}: {rate:.2f}" for number, rate in measured)
+    also = f". Measured: {runs}" if runs else ""
+    return f"{TOKENS} over {curve.setting} (layers on the CPU in brackets): {'; '.join(told)}{also}"
