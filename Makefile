@@ -15,6 +15,10 @@ NATIVE_INPUTS := pyproject.toml $(wildcard csrc/*)
 INSTALLED := $(VENV)/installed.stamp
 DEV_TOOLS := $(VENV)/dev-tools.stamp
 
+FUZZ_SECONDS ?= 600
+FUZZ_TARGETS := gguf safetensors config keys quantised folder
+FUZZ_VENV := build/fuzz-venv
+
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -72,6 +76,17 @@ lab: $(DEV_TOOLS) ## run only the tests that need a real environment
 
 soak: $(DEV_TOOLS) ## run the tests that take minutes
 	$(BIN)/python -m pytest -m soak --timeout 3600
+
+fuzz: $(FUZZ_VENV)/installed.stamp ## fuzz the readers of model files for FUZZ_SECONDS (600)
+	set -e; for target in $(FUZZ_TARGETS); do \
+	  PYTHONPATH=agent:. $(FUZZ_VENV)/bin/python -m tests.fuzz.fuzz_workload $$target \
+	    -max_total_time=$$(($(FUZZ_SECONDS) / $(words $(FUZZ_TARGETS)))) -print_final_stats=1; \
+	done
+
+$(FUZZ_VENV)/installed.stamp:
+	$(PYTHON) -m venv $(FUZZ_VENV)
+	$(FUZZ_VENV)/bin/python -m pip --disable-pip-version-check --quiet install 'atheris>=2.3' 'msgspec>=0.18'
+	@touch $@
 
 sanitize: sanitize-asan sanitize-tsan ## run the C tests under ASan and UBSan, then under TSan
 
