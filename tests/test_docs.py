@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nodecheck.judge.ceilings import CPU_RATES
+from nodecheck.judge.rates.ceilings import CPU_RATES
 from tests.hosts import HEALTHY, THREE_L40
 from tests.readme import report
 

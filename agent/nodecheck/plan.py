@@ -8,17 +8,17 @@ from typing import Any
 import msgspec
 
 from nodecheck.checks.seen import Seen
-from nodecheck.judge.conclusions import conclusions
-from nodecheck.judge.engines import engines
-from nodecheck.judge.fit import fits
-from nodecheck.judge.measured import compare
+from nodecheck.judge.fits.fit import fits
+from nodecheck.judge.fits.room import within_model
 from nodecheck.judge.node_words import node_words
-from nodecheck.judge.offload import curves
-from nodecheck.judge.ranking import ranking
-from nodecheck.judge.reads import context_tokens
-from nodecheck.judge.room import within_model
-from nodecheck.judge.row_machine import machine
+from nodecheck.judge.rates.reads import context_tokens
+from nodecheck.judge.runs.compare import compare
+from nodecheck.judge.runs.conclusions import conclusions
+from nodecheck.judge.runs.machine import machine
+from nodecheck.judge.start.engines import engines
 from nodecheck.judge.strategies import strategies
+from nodecheck.judge.ways.offload import curves
+from nodecheck.judge.ways.ranking import ranking
 from nodecheck.model import Strategy, Struct
 from nodecheck.policy import Policy
 from nodecheck.report import SCHEMA_VERSION, HostInfo, Report

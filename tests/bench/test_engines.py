@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from nodecheck.workload.gguf import read_header
 from tests.bench.engines import models, table
 from tests.bench.engines.predict import Prediction
 from tests.bench.engines.run import Decode
 
 from nodecheck.model import RoundTrip
 from nodecheck.workload.files import open_regular
+from nodecheck.workload.gguf.header import read_header
 
 
 def predicted(apart: float) -> Prediction:

@@ -19,7 +19,8 @@ from nodecheck.plan import json_schema
 from tests.hosts import THREE_L40
 from tests.lab.hanging_mount import LOOKUP, hanging_mount, is_possible
 from tests.trees import plant
-from tests.workload import gguf_files, gguf_shapes
+from tests.workload.gguf import files as gguf_files
+from tests.workload.gguf import shapes as gguf_shapes
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "plan.schema.json"
 NODECHECK = [sys.executable, "-m", "nodecheck"]

@@ -18,9 +18,10 @@ from nodecheck.workload import config as config_package
 from nodecheck.workload.config.families import BY_TYPE
 from nodecheck.workload.errors import WorkloadError
 from nodecheck.workload.read import model_files, read_workload
-from tests.workload import gguf_files, gguf_shapes
-from tests.workload.gguf_shapes import Width, dense
-from tests.workload.safetensors_files import (
+from tests.workload.gguf import files as gguf_files
+from tests.workload.gguf import shapes as gguf_shapes
+from tests.workload.gguf.shapes import Width, dense
+from tests.workload.hf.files import (
     LLAMA_CONFIG,
     entries,
     llama,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from nodecheck.judge.ceilings import engine_level, pcie_bytes_per_second
+from nodecheck.judge.rates.ceilings import engine_level, pcie_bytes_per_second
 from nodecheck.judge.strategies import strategies
 from nodecheck.model import Strategy, Viability
 from nodecheck.units import GIB

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from nodecheck.workload.errors import NotEnoughMetadata, WorkloadError
-from nodecheck.workload.folder import MOST_FILES
+from nodecheck.workload.hf.folder import MOST_FILES
 from nodecheck.workload.read import model_files, read_workload
-from tests.workload import gguf_files
-from tests.workload.gguf_shapes import Width, dense
-from tests.workload.safetensors_files import (
+from tests.workload.gguf import files as gguf_files
+from tests.workload.gguf.shapes import Width, dense
+from tests.workload.hf.files import (
     LLAMA_CONFIG,
     llama,
     total,

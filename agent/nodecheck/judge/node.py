@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.seen import Seen
-from nodecheck.judge import ceilings, weight_types
-from nodecheck.judge.ceilings import Range
+from nodecheck.judge.rates import ceilings, weight_types
+from nodecheck.judge.rates.ceilings import Range
 from nodecheck.model import Measurement, Struct
 from nodecheck.serving import Kind, Workload
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nodecheck.checks.seen import Seen
-from nodecheck.judge import node, offload, resident
-from nodecheck.judge.kv_host import kv_on_host
-from nodecheck.judge.levers import with_levers
-from nodecheck.judge.load import model_load
-from nodecheck.judge.pool import host_kv_pool
-from nodecheck.judge.speculative import speculative
+from nodecheck.judge import node
+from nodecheck.judge.ways import offload, resident
+from nodecheck.judge.ways.kv_host import kv_on_host
+from nodecheck.judge.ways.levers import with_levers
+from nodecheck.judge.ways.load import model_load
+from nodecheck.judge.ways.pool import host_kv_pool
+from nodecheck.judge.ways.speculative import speculative
 from nodecheck.model import Strategy
 from nodecheck.policy import Policy
 from nodecheck.serving import Workload

@@ -9,7 +9,6 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from nodecheck.serving import Workload
-from nodecheck.workload import checkpoint, folder, gguf_model, splits
 from nodecheck.workload.config import from_config
 from nodecheck.workload.errors import WorkloadError, shown
 from nodecheck.workload.files import (
@@ -19,8 +18,11 @@ from nodecheck.workload.files import (
     open_regular,
     refuse_other_kinds,
 )
-from nodecheck.workload.folder import Choice
-from nodecheck.workload.gguf import Header, read_header
+from nodecheck.workload.gguf import model as gguf_model
+from nodecheck.workload.gguf import splits
+from nodecheck.workload.gguf.header import Header, read_header
+from nodecheck.workload.hf import checkpoint, folder
+from nodecheck.workload.hf.folder import Choice
 
 MOST_BYTES = 1 << 50
 """Of a model's weights, a thousand times those of the largest known (1 to 2 TB)."""

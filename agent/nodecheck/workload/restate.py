@@ -12,7 +12,7 @@ import msgspec
 from nodecheck.serving import Kind, Layers, Weights, Workload
 from nodecheck.units import GB, GIB
 from nodecheck.workload.errors import WorkloadError, shown
-from nodecheck.workload.ggml import BY_NAME
+from nodecheck.workload.gguf.ggml import BY_NAME
 
 KEPT = frozenset((Kind.NORM, Kind.OTHER))
 """Kinds that stay as they are: vectors, and the towers that no text model's type changes."""

@@ -10,8 +10,8 @@ from statistics import median
 
 from nodecheck.checks.dram import placement, statistics
 from nodecheck.checks.dram.room import SCRATCH_BYTES
-from nodecheck.judge import ceilings
-from nodecheck.judge.ceilings import Range
+from nodecheck.judge.rates import ceilings
+from nodecheck.judge.rates.ceilings import Range
 from nodecheck.machine import kernels
 from nodecheck.machine.kernels import Arena, Group, Kernel, Pass, Product
 from nodecheck.model import RoundTrip

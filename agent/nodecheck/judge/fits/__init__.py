@@ -1,0 +1,1 @@
+"""Whether a way to serve has the room that it needs. Pure."""

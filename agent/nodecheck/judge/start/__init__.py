@@ -1,0 +1,1 @@
+"""Flags to start engines with, each with why. Pure."""

@@ -1,0 +1,1 @@
+"""Checkpoints of Hugging Face: folders, safetensors headers, tensor names."""

@@ -1,0 +1,1 @@
+"""Rates of weights, on paper and measured."""

@@ -1,0 +1,1 @@
+"""Flags to start with."""

@@ -1,0 +1,1 @@
+"""Each way to serve a model."""

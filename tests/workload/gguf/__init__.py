@@ -1,0 +1,1 @@
+"""GGUF files, sound and hostile."""

@@ -1,0 +1,1 @@
+"""Checkpoints, sound and hostile."""
