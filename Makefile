@@ -12,6 +12,7 @@ C_SOURCES := $(wildcard csrc/*.c csrc/*.h tests/machine/*.c)
 SANITIZERS_asan := address,undefined
 SANITIZERS_tsan := thread
 NATIVE_INPUTS := pyproject.toml $(wildcard csrc/*)
+MODULES := build/modules.txt
 INSTALLED := $(VENV)/installed.stamp
 DEV_TOOLS := $(VENV)/dev-tools.stamp
 
@@ -98,13 +99,18 @@ sanitize-%: build/%/build.ninja
 clean: ## remove all that was built, the virtual environment too
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
-# Editable: edits of Python count at once, edits of C at the next make.
-$(INSTALLED): $(NATIVE_INPUTS) | $(VENV)/bin/python
+# Editable: edits of Python count at once, edits of C and modules that came or went at the next make.
+$(INSTALLED): $(NATIVE_INPUTS) $(MODULES) | $(VENV)/bin/python
 	@$(MAKE) --no-print-directory prerequisites
 	$(PIP) install --editable .
 	@touch $@
 
-$(DEV_TOOLS): pyproject.toml $(INSTALLED)
+$(MODULES): FORCE
+	@mkdir -p $(@D); find agent -name '*.py' | LC_ALL=C sort > $@.new
+	@cmp -s $@.new $@ || cp $@.new $@
+FORCE:
+
+$(DEV_TOOLS): pyproject.toml | $(INSTALLED)
 	$(PIP) install --upgrade 'pip>=25.1'
 	$(PIP) install --group dev
 	@touch $@
