@@ -62,6 +62,7 @@ def make_plan(
         serving=serving,
         live=report.host.source == "live",
     )
+    seen = within_model(seen, work)
     ways = strategies(seen, measured_prefill=_prefill(seen, runs))
     compared = compare(seen, work, runs, time=report.time)
     return Plan(
@@ -70,7 +71,7 @@ def make_plan(
         host=report.host,
         node=node_words(report),
         workload=work,
-        serving=_served(seen, work),
+        serving=_served(seen),
         strategies=ways,
         curves=curves(seen, work),
         fits=fits(seen, work),
@@ -82,10 +83,9 @@ def make_plan(
     )
 
 
-def _served(seen: Seen, work: Workload) -> Serving:
+def _served(seen: Seen) -> Serving:
     """As asked for, with the context that is judged for."""
-    tokens = context_tokens(within_model(seen, work))
-    return msgspec.structs.replace(seen.serving, context_tokens=tokens)
+    return msgspec.structs.replace(seen.serving, context_tokens=context_tokens(seen))
 
 
 def _prefill(seen: Seen, runs: Sequence[Run]) -> float | None:

@@ -7,8 +7,11 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from tests.bench.engines import models
 
 QEMU = shutil.which("qemu-x86_64") or shutil.which("qemu-x86_64-static")
 
@@ -51,6 +54,19 @@ def test_kernels_and_the_terminal_report_run_there_too() -> None:
     assert done.returncode == 0, done.stderr
     assert "Common KVM processor" in done.stdout
     assert "Traceback" not in done.stderr
+
+
+def test_a_plan_there_is_held_by_instructions_and_warns_of_small_types(tmp_path: Path) -> None:
+    model, page = tmp_path / "model.gguf", tmp_path / "plan.html"
+    model.write_bytes(models.header(models.OURS))
+    stored = ("--weight-type", "q4_k", "--html", str(page))
+    done = emulated("kvm64", "plan", str(model), *stored, "--json", "--quick")
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    (alone,) = (s for s in plan["strategies"] if s["strategy"] == "cpu-only")
+    assert alone["limit"].startswith("CPU instruction set (SSE2)")
+    assert any("q8_0" in line and "q4_k" in line for line in plan["advice"])
+    assert "CPU instruction set (SSE2)" in page.read_text()
 
 
 def test_an_unmasked_type_is_not_accused() -> None:

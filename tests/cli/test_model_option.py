@@ -11,7 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from nodecheck.cli import group
+from nodecheck.cli.options import KV_TYPES
 from nodecheck.report import json_schema
+from nodecheck.workload.cache import CACHE_TYPES
 from tests.cli.test_plan import QWEN3_8B
 from tests.hosts import HEALTHY, THREE_L40
 from tests.trees import Tree, plant
@@ -91,7 +93,7 @@ def test_what_is_no_model_is_one_line(tmp_path: Path) -> None:
     [
         (["--model", "MODEL", "--layers", "4"], "--layers is for a model without a file"),
         (["--layers", "4"], "--weights and --layers go together"),
-        (["--weights", "4GiB", "--layers", "4", "--weight-type", "q9"], "is not one of"),
+        (["--weights", "4GiB", "--layers", "4", "--weight-type", "q9"], "is not known: one of"),
         (["--json", "bench"], "--json belongs behind bench"),
         (["--root", "x", "plan", "y"], "--root belongs behind plan"),
     ],
@@ -100,3 +102,7 @@ def test_wrong_usage_exits_with_2(model: str, arguments: list[str], named: str) 
     done = run(*(model if word == "MODEL" else word for word in arguments))
     assert done.exit_code == 2, done.output
     assert named in done.stderr
+
+
+def test_a_cache_may_be_of_every_type_whose_bytes_are_known() -> None:
+    assert {*KV_TYPES, "f16"} == set(CACHE_TYPES)

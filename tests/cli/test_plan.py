@@ -21,6 +21,7 @@ from tests.lab.hanging_mount import LOOKUP, hanging_mount, is_possible
 from tests.trees import plant
 from tests.workload.gguf import files as gguf_files
 from tests.workload.gguf import shapes as gguf_shapes
+from tests.workload.hf.files import llama, write_config, write_shards
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "plan.schema.json"
 NODECHECK = [sys.executable, "-m", "nodecheck"]
@@ -197,6 +198,14 @@ def test_this_machine_is_planned_for_and_its_disk_looked_at(hybrid: str) -> None
     assert storage["fstype"]
 
 
+@pytest.mark.parametrize("asked", [".", "model.safetensors.index.json", "shard"])
+def test_servers_are_given_the_folder_whatever_named_the_model(tmp_path: Path, asked: str) -> None:
+    shards = write_shards(tmp_path, llama(), 2)
+    write_config(tmp_path)
+    path = shards[1] if asked == "shard" else tmp_path / asked
+    assert planned(str(path), "--quick")["workload"]["storage"]["path"] == str(tmp_path)
+
+
 # --- the page ---
 
 
@@ -313,7 +322,7 @@ def test_a_name_of_any_bytes_is_planned(tmp_path: Path, node: str) -> None:
         (["--layers", "4"], "name a MODEL"),
         (["--weights", "4GiB"], "--weights and --layers go together"),
         (["--weights", "40", "--layers", "4"], "less than any model"),
-        (["--weights", "4GiB", "--layers", "4", "--weight-type", "q9"], "is not one of"),
+        (["--weights", "4GiB", "--layers", "4", "--weight-type", "q9"], "is not known: one of"),
         (["MODEL", "--layers", "4"], "--layers is for a model without a file"),
         (["MODEL", "--weight-type", "q9"], "not known"),
         (["MODEL", "--weights", "lots"], "is no size"),

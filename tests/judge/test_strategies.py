@@ -185,3 +185,30 @@ def test_without_a_gpu_only_the_cpu_is_left() -> None:
     seen = three_l40()
     bare = msgspec.structs.replace(seen, facts=msgspec.structs.replace(seen.facts, gpus=()))
     assert set(by_name(bare)) == {"cpu-only", "model-load"}
+
+
+def test_no_more_context_than_the_models_own() -> None:
+    """The policy's 8,192 tokens, where nobody asked for more, are too many for some."""
+    work = msgspec.structs.replace(qwen_27b(), context_length=4096)
+    seen = msgspec.structs.replace(three_l40(), workload=work)
+    found = {each.strategy: each for each in strategies(seen)}
+    assert "context 0-4,096" in found["gpu-resident"].basis
+    assert "at 4,096 tokens of context" in found["kv-on-host"].basis
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [({"lost": True}, "has lost the GPU"), ({"memory_bytes": None}, "did not tell"),
+     ({"granted": False}, "not granted")],
+)  # fmt: skip
+def test_a_gpu_that_does_not_answer_is_not_called_absent(
+    change: dict[str, object], why: str
+) -> None:
+    seen = three_l40()
+    gpus = tuple(msgspec.structs.replace(gpu, **change) for gpu in seen.facts.gpus)
+    found = by_name(
+        msgspec.structs.replace(seen, facts=msgspec.structs.replace(seen.facts, gpus=gpus))
+    )
+    assert found["gpu-resident"].viability is Viability.UNKNOWN
+    assert why in found["gpu-resident"].basis
+    assert "host-kv-pool" not in found

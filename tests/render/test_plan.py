@@ -16,7 +16,7 @@ from nodecheck.render.plan import drawn, is_easy, marks, render, steps
 from nodecheck.render.plan_fits import fit_cells, needs
 from nodecheck.render.plan_measured import cells, rate_words, run_words
 from nodecheck.render.plan_words import best, headline, model, types
-from nodecheck.serving import CacheBytes, Run, Serving, Storage
+from nodecheck.serving import CacheBytes, Fit, Run, Serving, Storage
 from nodecheck.units import GIB
 from tests.render import plans
 from tests.render.plans import CPU_NODE, MEASURED, MOE, PLANS, SMALL, THREE_L40, UNKNOWN, strategy
@@ -222,7 +222,8 @@ def test_a_file_with_holes_and_on_a_server_is_told() -> None:
         cached_bytes=10 * GIB,
     )  # fmt: skip
     said = told(replace(SMALL, workload=replace(SMALL.workload, storage=lies)))["its file"]
-    assert said == "on /m (nfs4) | 25 % in the page cache | 32 GiB of it are holes"
+    holes = "only 20 % of the file is on the disk: it has holes, or is not complete"
+    assert said == f"on /m (nfs4) | 25 % in the page cache | {holes}"
 
 
 # --- what decides ---
@@ -299,3 +300,22 @@ def test_engines_are_told_with_every_flag_and_why() -> None:
 def test_assumptions_and_advice_stand_at_the_end() -> None:
     assert "NOTE Without SSSE3" in flat(THREE_L40)
     assert "ASSUMED the file has no tokenizer" in flat(MOE)
+
+
+def test_speeds_beside_other_requests_are_those_of_one_alone() -> None:
+    several = replace(THREE_L40, serving=Serving(context_tokens=8192, requests=16))
+    assert "16 requests, speeds of one alone" in flat(several)
+    assert "to one request alone" in headline(several)[1]
+    assert "alone, limited" not in headline(THREE_L40)[1]
+
+
+def test_a_way_of_llama_cpp_asks_for_a_gguf_file() -> None:
+    """SGLang and vLLM read a checkpoint, and leave nothing to the CPU as llama.cpp does."""
+    experts = replace(MOE, workload=replace(MOE.workload, format="safetensors"))
+    assert "with a GGUF file of this size" in headline(experts)[1]
+    assert (
+        "GGUF file" not in headline(replace(MOE, workload=replace(MOE.workload, format="gguf")))[1]
+    )
+    short = Fit(strategy="model-load", engine="llama.cpp", room="disk", needs=(), needed_bytes=2,
+                available_bytes=1, fits=False, basis="")  # fmt: skip
+    assert "the disk has no room" in headline(replace(experts, fits=(short,)))[1]

@@ -103,14 +103,12 @@ def _in_numbers(asked: ModelOptions, size: int | None) -> Workload | None:
 
 
 def _known_type(name: str) -> str:
-    from nodecheck.workload.restate import BITS_PER_WEIGHT, MIXTURES
+    from nodecheck.workload.restate import storage_type
 
-    said = name.strip().lower()
-    known = MIXTURES.get(said, said)
-    if known not in BITS_PER_WEIGHT:
-        every = ", ".join([*BITS_PER_WEIGHT, *MIXTURES])
-        raise click.BadParameter(f"{name!r} is not one of {every}", param_hint="--weight-type")
-    return known
+    try:
+        return storage_type(name)
+    except WorkloadError as error:
+        raise click.BadParameter(str(error), param_hint="--weight-type") from error
 
 
 def _restated(work: Workload, asked: ModelOptions, size: int | None) -> Workload:
@@ -163,7 +161,8 @@ def with_storage(work: Workload, asked: ModelOptions, *, measures: bool) -> Work
         if not files:
             return _Looked()
         seen = look(Path(path), files, seconds=seconds)
-        return _Looked(storage=msgspec.structs.replace(seen, path=_readable(path)))
+        taken = files[0] if work.format == "gguf" else files[0].parent
+        return _Looked(storage=msgspec.structs.replace(seen, path=_readable(str(taken))))
 
     outcome = child.call(task, _Looked, seconds + STORAGE_GRACE_SECONDS)
     missing = Storage(path=_readable(path), detail=f"its file system: {outcome.error}")

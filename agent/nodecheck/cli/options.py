@@ -10,8 +10,25 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 Decorator = Callable[[F], F]
 
-KV_TYPES = ("bf16", "fp8", "q8_0", "q4_0")
+KV_TYPES = ("bf16", "f16", "fp8", "q8_0", "q4_0")
 TOKENS_MOST = 1_000_000_000
+
+
+class Tokens(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.3 on
+    """A number of tokens; "32k" is 32,768."""
+
+    name = "tokens"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number. Fails as wrong usage."""
+        text = str(value).lower()
+        number, factor = (text[:-1], 1024) if text.endswith("k") else (text, 1)
+        if not number.isascii() or not number.isdigit() or len(number) > 12:
+            self.fail(f"{value!r} is no number of tokens; write it as 32768 or 32k", param, ctx)
+        tokens = int(number) * factor
+        if not 1 <= tokens <= TOKENS_MOST:
+            self.fail(f"{value!r} is not between 1 and {TOKENS_MOST:,} tokens", param, ctx)
+        return tokens
 
 
 def _together(*options: Decorator[Any]) -> Decorator[Any]:
@@ -67,9 +84,9 @@ size_options = _together(
 serving_options = _together(
     click.option(
         "--context",
-        type=click.IntRange(1, TOKENS_MOST),
+        type=Tokens(),
         metavar="N",
-        help="Tokens of context of a request.",
+        help="Tokens of context of a request, e.g. 32768 or 32k.",
     ),
     click.option(
         "--requests",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.seen import Seen
 from nodecheck.judge.rates import ceilings, weight_types
@@ -111,6 +113,14 @@ class Cards(Struct, frozen=True):
         """Of all cards together."""
         return sum(map(self.free_bytes, self.gpus))
 
+    def roomiest(self, number: int) -> tuple[Gpu, ...]:
+        """The cards with most free VRAM, so many; of equal ones those that come first."""
+        return tuple(sorted(self.gpus, key=self.free_bytes, reverse=True)[:number])
+
+    def times_as_fast(self, factor: float) -> Cards:
+        """The same with VRAM of so many times the rate."""
+        return replace(self, gpus=tuple(_sped_up(gpu, factor) for gpu in self.gpus))
+
     @property
     def slowest_rate(self) -> float | None:
         """VRAM bytes a second of the slowest card, None where one is not known or cut up by MIG."""
@@ -135,11 +145,28 @@ class Cards(Struct, frozen=True):
         return " + ".join(sorted(names))
 
 
+def _sped_up(gpu: Gpu, factor: float) -> Gpu:
+    rate = gpu.vram_bytes_per_second
+    return replace(gpu, vram_bytes_per_second=rate * factor if rate else None)
+
+
 def cards(seen: Seen) -> Cards:
     """The GPUs that this process may use, less those lost."""
     usable = (g for g in seen.facts.gpus if g.granted is not False and not g.lost)
     idle = seen.policy.thresholds.gpu_memory_idle_bytes
     return Cards(tuple(g for g in usable if g.memory_bytes or g.unified_memory), idle)
+
+
+def unusable(seen: Seen) -> str | None:
+    """Why none of the GPUs that there are can be judged; None where one can, or where none is."""
+    made = [gpu for gpu in seen.facts.gpus if gpu.vendor == "nvidia" or gpu.lost]
+    if not made or cards(seen).gpus:
+        return None
+    if all(gpu.lost for gpu in made):
+        return "the driver has lost the GPU"
+    if all(gpu.granted is False for gpu in made):
+        return "the GPU is not granted to this process"
+    return "the size of the GPU's memory is not known: its driver did not tell"
 
 
 def host_link(seen: Seen, gpus: Cards) -> float | None:

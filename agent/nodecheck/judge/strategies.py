@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from nodecheck.checks.seen import Seen
 from nodecheck.judge import node
+from nodecheck.judge.fits.room import within_model
 from nodecheck.judge.ways import offload, resident
+from nodecheck.judge.ways.answers import unknown
 from nodecheck.judge.ways.kv_host import kv_on_host
 from nodecheck.judge.ways.levers import with_levers
 from nodecheck.judge.ways.load import model_load
@@ -37,7 +39,7 @@ def strategies(seen: Seen, *, measured_prefill: float | None = None) -> tuple[St
     `measured_prefill` is what prompts were read with on it, tokens a second.
     """
     work = seen.workload or reference_workload(seen.policy)
-    cards = node.cards(seen)
+    seen, cards = within_model(seen, work), node.cards(seen)
     found = _every(seen, work, cards, measured_prefill)
     return tuple(with_levers(seen, work, cards, strategy) for strategy in found)
 
@@ -47,6 +49,8 @@ def _every(
 ) -> Iterator[Strategy]:
     if cards.gpus:
         yield from _on_cards(seen, work, cards)
+    elif why := node.unusable(seen):
+        yield unknown("gpu-resident", why)
     if seen.facts.cpu.arch is not None:
         yield offload.cpu_only(seen, work)
     if cards.gpus:

@@ -79,7 +79,8 @@ def _strategies(plan: Plan, width: int, *, easy: bool) -> list[Line]:
         return []
     serving = plan.serving
     context = f"{serving.context_tokens:,} tokens of context" if serving.context_tokens else ""
-    asked = (context, count(serving.requests, "request") if serving.requests > 1 else "")
+    requests = f"{count(serving.requests, 'request')}, speeds of one alone"
+    asked = (context, requests if serving.requests > 1 else "")
     title = joined("WHAT THIS NODE CAN DO", tuple(filter(None, asked)), 24, width)
     if not easy:
         rows = abilities(plan.strategies, width, lambda strategy: _levers(strategy, width))

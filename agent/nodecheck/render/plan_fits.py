@@ -109,7 +109,10 @@ def _engine(engine: EngineStart, width: int, *, briefly: bool) -> list[Line]:
     column = INDENT + longest + 2
     for flag in () if briefly else engine.flags:
         head = f"{pad}{printable(flag.flag)}  "
-        lines += hanging(Span(head), Span(flag.why, "dim"), max(column, len(head)), width)
+        if len(head) > column:
+            lines += [(Span(head),), *hanging(Span(""), Span(flag.why, "dim"), INDENT + 4, width)]
+        else:
+            lines += hanging(Span(head), Span(flag.why, "dim"), column, width)
     for risk in engine.risks:
         head = f"{pad}known risk: "
         lines += hanging(Span(head, "yellow"), Span(risk), len(head), width)

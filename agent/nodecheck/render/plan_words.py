@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from nodecheck.judge.fits.room import LLAMA_CPP, engines_for
 from nodecheck.judge.verdict import rate
+from nodecheck.judge.ways.load import NAME as MODEL_LOAD
+from nodecheck.judge.ways.load import holes
 from nodecheck.model import Strategy, Viability
 from nodecheck.plan import Plan
 from nodecheck.serving import CacheBytes, Kind, Layers, Weights, Workload
-from nodecheck.units import GB, GIB, count, gib, percent
+from nodecheck.units import GB, count, gib, percent
 from nodecheck.workload.cache import whole_context_bytes
 
 TOKENS = "tok/s"
@@ -25,6 +28,9 @@ WAYS = {
 """Strategy -> how a sentence begins that tells of it."""
 
 ON_CPU = ("cpu-only", "partial-offload")
+LLAMA_CPP_ALONE = (*ON_CPU, "expert-offload", "kv-on-host")
+"""Ways that the other engines have not."""
+
 ADDED = ("speculative",)
 """Ways that come on top of another."""
 
@@ -56,7 +62,8 @@ def headline(plan: Plan) -> tuple[Viability, str]:
     if first is None:
         return _without_a_rate(plan)
     way = WAYS.get(first.strategy, first.strategy)
-    speed = f"{rate(first)}, limited by {first.limit}"
+    alone = " to one request alone" if plan.serving.requests > 1 else ""
+    speed = f"{rate(first)}{alone}, limited by {first.limit}"
     said = {
         Viability.VIABLE: f"{way} ({first.strategy}) gives {speed}.",
         Viability.MARGINAL: f"Marginal: {way.lower()} ({first.strategy}) gives {speed}.",
@@ -65,7 +72,8 @@ def headline(plan: Plan) -> tuple[Viability, str]:
         Viability.NOT_VIABLE: f"No way to serve it here is viable: the fastest, {first.strategy}, "
         f"gives {speed}.",
     }[first.viability]
-    return first.viability, " ".join([said, *_refused(plan, first), *_avoid(plan, first)])
+    after = (*_refused(plan, first), *_converted(plan, first), *_avoid(plan, first))
+    return first.viability, " ".join([said, *after])
 
 
 def _without_a_rate(plan: Plan) -> tuple[Viability, str]:
@@ -75,17 +83,28 @@ def _without_a_rate(plan: Plan) -> tuple[Viability, str]:
         whys = "; ".join(f"{s.strategy}: {s.basis}" for s in ways)
         return Viability.NOT_VIABLE, f"No way to serve it here is viable ({whys})."
     unknown = next((s for s in ways if s.viability is Viability.UNKNOWN), None)
-    why = f"{unknown.strategy}: {unknown.basis}" if unknown else "nothing is known of this node"
-    return Viability.UNKNOWN, f"Whether it runs well here is not known ({why})."
+    why = f"{unknown.strategy}: {unknown.basis}" if unknown else "neither a CPU nor a GPU was read"
+    said = f"Whether it runs well here is not known ({why})."
+    return Viability.UNKNOWN, " ".join([said, *_refused(plan, unknown)])
 
 
-def _refused(plan: Plan, first: Strategy) -> list[str]:
+def _refused(plan: Plan, first: Strategy | None) -> list[str]:
     """Why it is not the GPU alone."""
     for strategy in plan.strategies:
         if strategy.strategy == "gpu-resident" and strategy is not first and strategy.high is None:
             word = {Viability.NOT_VIABLE: "does not fit the GPU whole"}.get(strategy.viability)
             return [f"It {word}: {strategy.basis}."] if word else []
     return []
+
+
+def _converted(plan: Plan, first: Strategy) -> list[str]:
+    """Only llama.cpp serves so, which does not read the model in its form."""
+    if first.strategy not in LLAMA_CPP_ALONE or LLAMA_CPP in engines_for(plan.workload):
+        return []
+    rooms = (f for f in plan.fits if (f.strategy, f.engine) == (MODEL_LOAD, LLAMA_CPP))
+    short = any(fit.fits is False for fit in rooms)
+    room = ", to make which the disk has no room" if short else ""
+    return [f"That is llama.cpp's way, with a GGUF file of this size{room}."]
 
 
 def _avoid(plan: Plan, first: Strategy) -> list[str]:
@@ -240,8 +259,4 @@ def _file(work: Workload) -> list[str | None]:
     cached = None
     if lies.cached_bytes is not None and lies.size_bytes:
         cached = f"{percent(min(1.0, lies.cached_bytes / lies.size_bytes))} in the page cache"
-    holes = None
-    if lies.allocated_bytes is not None and lies.size_bytes:
-        missing = lies.size_bytes - lies.allocated_bytes
-        holes = f"{gib(missing)} of it are holes" if missing > GIB else None
-    return [where, cached, holes]
+    return [where, cached, holes(lies)]

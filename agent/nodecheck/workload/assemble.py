@@ -17,6 +17,12 @@ LONG_CONTEXT = 131072
 
 BF16_BYTES = 2
 
+MOST_LAYERS = 512
+"""No model has more. Source: llama.cpp, LLAMA_MAX_LAYERS."""
+
+NOT_TEXT = frozenset((Kind.MTP, Kind.OTHER))
+"""Kinds that decoding a token of text reads nothing of."""
+
 
 def assemble(
     placed: Iterable[PlacedWeights],
@@ -30,39 +36,52 @@ def assemble(
 ) -> Workload:
     """The workload of all weights and, by layer, of what is remembered.
 
-    `caches` is None where nothing is known of the caches. `members` are the rest of Workload's own;
-    `parameters` among them wins over the sum of those in `placed` without MTP and towers.
+    `caches` is None where nothing is known of the caches. `members` are the rest of Workload's own.
     """
     by_place = _summed(placed)
     outside = tuple(w for (layer, _, _), w in by_place.items() if layer is None)
     groups = _grouped(by_place, caches or {})
     every = list(by_place.values())
-    text = [w for w in every if w.kind not in (Kind.MTP, Kind.OTHER)]
-    known = caches is not None
-    elements = cache.elements_per_token(groups)
+    text = [w for w in every if w.kind not in NOT_TEXT]
+    if caches is not None:
+        members |= _remembered(groups, state_element_bytes, sglang_keeps=sglang_keeps)
     return Workload(
         name=name,
         layers=layers,
         weight_bytes_shipped=sum(w.bytes for w in every),
         weight_type=dominant_type(every),
-        weight_bytes_bf16=members.pop(
-            "weight_bytes_bf16",
-            BF16_BYTES * sum(w.parameters for w in every if w.kind is not Kind.OTHER),
-        ),
-        parameters=members.pop("parameters", sum(w.parameters for w in text)),
+        weight_bytes_bf16=BF16_BYTES * sum(w.parameters for w in every if w.kind is not Kind.OTHER),
+        parameters=sum(w.parameters for w in text),
         read_parameters_per_token=sum(w.read_parameters for w in text),
         read_bytes_per_token_shipped=sum(w.read_bytes for w in text),
-        kv_bytes_per_token=cache.cache_bytes(elements) if known else None,
-        layers_with_kv=cache.layers_with_kv(groups) if known else None,
-        kv_bytes_at_131072=cache.context_bytes(groups, LONG_CONTEXT) if known else None,
-        state_bytes_per_sequence=cache.state_bytes(
-            groups, state_element_bytes=state_element_bytes, sglang_keeps=sglang_keeps
-        )
-        if known
-        else None,
         outside=outside,
         layer_groups=groups,
         **members,
+    )
+
+
+def _remembered(
+    groups: tuple[Layers, ...], state_element_bytes: int, *, sglang_keeps: bool
+) -> dict[str, Any]:
+    return {
+        "kv_bytes_per_token": cache.cache_bytes(cache.elements_per_token(groups)),
+        "layers_with_kv": cache.layers_with_kv(groups),
+        "kv_bytes_at_131072": cache.context_bytes(groups, LONG_CONTEXT),
+        "state_bytes_per_sequence": cache.state_bytes(
+            groups, state_element_bytes=state_element_bytes, sglang_keeps=sglang_keeps
+        ),
+    }
+
+
+def tied_output(table: Weights) -> Weights:
+    """The embedding in its other role: stored once, read whole."""
+    return Weights(
+        kind=Kind.OUTPUT,
+        type=table.type,
+        parameters=0,
+        bytes=0,
+        read_parameters=table.parameters,
+        read_bytes=table.bytes,
     )
 
 

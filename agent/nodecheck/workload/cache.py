@@ -23,12 +23,12 @@ LLAMA_CPP_CELLS = 256
 """Its pools are a multiple of as many tokens."""
 
 
-def bytes_per_token(elements: int, kv_type: str) -> int:
+def bytes_per_token(elements: int | Fraction, kv_type: str) -> int:
     """Bytes that so many elements take in a cache of this type."""
     return int(elements * CACHE_TYPES[kv_type])
 
 
-def cache_bytes(elements: int) -> CacheBytes:
+def cache_bytes(elements: int | Fraction) -> CacheBytes:
     """The same for every type."""
     return CacheBytes(
         bf16=bytes_per_token(elements, "bf16"),
@@ -85,14 +85,8 @@ def whole_context_bytes(work: Workload, context: int, kv_type: str = "bf16") -> 
     """
     if work.kv_bytes_per_token is None:
         return None
-    sizes: dict[str, int] = {
-        "bf16": work.kv_bytes_per_token.bf16,
-        "f16": work.kv_bytes_per_token.bf16,
-        "fp8": work.kv_bytes_per_token.fp8,
-        "q8_0": work.kv_bytes_per_token.q8_0,
-        "q4_0": work.kv_bytes_per_token.q4_0,
-    }
-    return sizes[kv_type] * context
+    size: int = getattr(work.kv_bytes_per_token, "bf16" if kv_type == "f16" else kv_type)
+    return size * context
 
 
 def state_bytes(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _CONTROL = re.compile(
     "[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]"
 )
 _LONGEST = 80
+_MOST_NAMES = 5
 
 
 class WorkloadError(ValueError):
@@ -26,3 +28,9 @@ def shown(text: object) -> str:
     """Text of a file as it may stand in a message."""
     plain = _CONTROL.sub("?", str(text)[: _LONGEST + 1])
     return plain if len(plain) <= _LONGEST else plain[:_LONGEST] + "..."
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names of a file as they may stand in a message: the first five, and how many more."""
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(shown(name) for name in names[:_MOST_NAMES]) + more

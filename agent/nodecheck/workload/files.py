@@ -135,7 +135,7 @@ GGUF_MAGIC = b"GGUF"
 HEAD_BYTES = 64
 """What is looked at to tell one kind of file from another."""
 
-_UNFINISHED = (".part", ".partial", ".incomplete", ".crdownload", ".aria2", ".download", ".tmp")
+UNFINISHED = (".part", ".partial", ".incomplete", ".crdownload", ".aria2", ".download", ".tmp")
 """Endings that downloaders give to a file until it is whole."""
 
 _PIECE = re.compile(r"\.gguf[.-](part|split)[-_]?[0-9a-z]+(of[0-9]+)?$")
@@ -160,6 +160,6 @@ def refuse_other_kinds(head: bytes, name: str) -> None:
         raise WorkloadError("a PyTorch pickle, which is not read: convert it to safetensors")
     if _PIECE.search(lower):
         raise WorkloadError("a piece of a file that was cut: join the pieces with cat")
-    if lower.endswith(_UNFINISHED):
+    if lower.endswith(UNFINISHED):
         ending = lower[lower.rindex(".") :]
         raise WorkloadError(f"not whole yet by its name ({ending}): wait for the download")

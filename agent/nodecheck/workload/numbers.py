@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from nodecheck.serving import CacheBytes, Workload
+from fractions import Fraction
+
+from nodecheck.serving import Workload
+from nodecheck.workload.assemble import BF16_BYTES
+from nodecheck.workload.cache import cache_bytes
 
 
 def from_numbers(
@@ -15,15 +19,12 @@ def from_numbers(
     named_by_user: bool = True,
 ) -> Workload:
     """A model of so many bytes in as many layers; a bf16 cache of 0 bytes a token is not known."""
+    known = bool(kv_bytes_per_token)
     return Workload(
         name=name,
         weight_bytes_shipped=weight_bytes,
         layers=layers,
         weight_type=weight_type,
-        kv_bytes_per_token=_cache(kv_bytes_per_token) if kv_bytes_per_token else None,
+        kv_bytes_per_token=cache_bytes(Fraction(kv_bytes_per_token, BF16_BYTES)) if known else None,
         named_by_user=named_by_user,
     )
-
-
-def _cache(bf16: int) -> CacheBytes:
-    return CacheBytes(bf16=bf16, fp8=bf16 // 2, q8_0=bf16 * 17 // 32, q4_0=bf16 * 9 // 32)

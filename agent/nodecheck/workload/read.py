@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import stat
 from pathlib import Path
@@ -27,7 +28,6 @@ from nodecheck.workload.hf.folder import Choice
 MOST_BYTES = 1 << 50
 """Of a model's weights, a thousand times those of the largest known (1 to 2 TB)."""
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _INDEX_HEAD_BYTES = 64 << 10
 """An index names its weight_map near its begin, before or after a few numbers of metadata."""
 
@@ -97,7 +97,7 @@ def _choice(path: Path) -> Choice:
     refuse_other_kinds(head, path.name)
     if head.startswith(GGUF_MAGIC):
         return _of_gguf(path)
-    text = head.removeprefix(_BYTE_ORDER_MARK).lstrip()
+    text = head.removeprefix(codecs.BOM_UTF8).lstrip()
     looks_like_json = text.startswith((b"{", b"[")) and not path.name.endswith(".safetensors")
     if looks_like_json or path.name.endswith(".json"):
         return _of_json(path)

@@ -11,6 +11,7 @@ import msgspec
 
 from nodecheck.serving import Kind, Layers, Weights, Workload
 from nodecheck.units import GB, GIB
+from nodecheck.workload.assemble import NOT_TEXT
 from nodecheck.workload.errors import WorkloadError, shown
 from nodecheck.workload.gguf.ggml import BY_NAME
 
@@ -18,7 +19,7 @@ KEPT = frozenset((Kind.NORM, Kind.OTHER))
 """Kinds that stay as they are: vectors, and the towers that no text model's type changes."""
 
 BITS_PER_WEIGHT = {
-    **{name: Fraction(8 * kind.bytes, kind.block) for name, kind in BY_NAME.items()},
+    **{name: kind.bits_per_weight for name, kind in BY_NAME.items()},
     "fp8_e4m3": Fraction(8),
     "int4_g128": Fraction(4) + Fraction(4 + 16, 128),
 }
@@ -44,6 +45,16 @@ Source: llama.cpp, src/llama-quant.cpp, llama_ftype_get_default_type.
 """
 
 
+def storage_type(said: str) -> str:
+    """The type that a name stands for, of a mixture that of most of it. WorkloadError lists all."""
+    name = said.strip().lower()
+    name = MIXTURES.get(name, name)
+    if name not in BITS_PER_WEIGHT:
+        known = ", ".join([*BITS_PER_WEIGHT, *MIXTURES])
+        raise WorkloadError(f"weight type {shown(said)!r} is not known: one of {known}")
+    return name
+
+
 def restated(work: Workload, weight_type: str | None, weight_bytes: int | None) -> Workload:
     """The same model, every matrix in a type (q4_k, or a mixture's name such as q4_k_m).
 
@@ -59,11 +70,7 @@ def restated(work: Workload, weight_type: str | None, weight_bytes: int | None) 
 
 
 def _retyped(work: Workload, weight_type: str, *, exact: bool) -> Workload:
-    said = weight_type.strip().lower()
-    name = MIXTURES.get(said, said)
-    if name not in BITS_PER_WEIGHT:
-        known = ", ".join([*BITS_PER_WEIGHT, *MIXTURES])
-        raise WorkloadError(f"weight type {shown(weight_type)!r} is not known: one of {known}")
+    said, name = weight_type.strip().lower(), storage_type(weight_type)
     bits = BITS_PER_WEIGHT[name]
     notes = [f"as if every matrix were stored as {name}, {float(bits):g} bits a weight"]
     if said in MIXTURES and not exact:
@@ -195,7 +202,7 @@ def _changed(work: Workload, change: Callable[[Weights], Weights]) -> Workload:
 def _summed(work: Workload, outside: tuple[Weights, ...], groups: tuple[Layers, ...]) -> Workload:
     """The workload with these parts and their sums; no text model reads MTP or towers."""
     work = msgspec.structs.replace(work, outside=outside, layer_groups=groups)
-    read = sum(w.read_bytes for w in _every(work) if w.kind not in (Kind.MTP, Kind.OTHER))
+    read = sum(w.read_bytes for w in _every(work) if w.kind not in NOT_TEXT)
     return msgspec.structs.replace(
         work,
         weight_bytes_shipped=sum(w.bytes for w in _every(work)),

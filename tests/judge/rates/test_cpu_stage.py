@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from nodecheck.checks.cpu.facts import CpuFacts
 from nodecheck.checks.dram.plan import WEIGHT_TYPES
 from nodecheck.judge import node
 from nodecheck.judge.rates import ceilings, weight_types
@@ -242,3 +243,9 @@ def test_what_a_model_reads_counts_by_layer() -> None:
     assert node.measurable_types(small_mix()) == ("q4_k", "q6_k")
     assert node.measurable_types(reference_workload(Policy())) == ("q4_k",)
     assert node.measurable_types(qwen_30b_a3b("q5_k")) == ("q4_k", "q6_k", "f16")
+
+
+def test_a_cpu_that_was_not_read_is_called_so() -> None:
+    seen = three_l40()
+    unread = replace(seen, facts=replace(seen.facts, cpu=CpuFacts()), measurements=())
+    assert cost(unread, "q4_k") == "the CPU was not read"

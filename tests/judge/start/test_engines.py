@@ -12,7 +12,9 @@ from nodecheck.checks.memory.facts import MemoryFacts
 from nodecheck.checks.python.facts import Library, PythonFacts
 from nodecheck.checks.seen import Seen
 from nodecheck.judge import node
+from nodecheck.judge.rates.reads import reads, together
 from nodecheck.judge.start.engines import engines
+from nodecheck.judge.start.llama_cpp import layers_by_card
 from nodecheck.judge.start.servers import utilisation
 from nodecheck.judge.strategies import strategies
 from nodecheck.judge.ways.speculative import speculative
@@ -305,3 +307,89 @@ def test_vllm_asks_for_no_more_than_is_free() -> None:
     assert utilisation(busy) < 1 - 10 / 45
     flag = next(f for f in started(busy, checkpoint())["vLLM"].flags if "utilization" in f.flag)
     assert "refuses to start" in flag.why
+
+
+def test_servers_are_shown_the_cards_with_room() -> None:
+    """They take the first cards unasked, and here another program fills that one."""
+    seen = three_l40(AVX2)
+    first = replace(seen.facts.gpus[0], memory_used_bytes=40 * GIB)
+    seen = replace(seen, facts=replace(seen.facts, gpus=(first, *seen.facts.gpus[1:])))
+    found = started(seen, checkpoint())
+    for engine in ("SGLang", "vLLM"):
+        command = found[engine].command or ""
+        assert command.startswith("CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1 ")
+    assert "--gpu-memory-utilization 0.90" in flags(found["vLLM"])
+    assert "CUDA_VISIBLE_DEVICES" not in (
+        started(three_l40(AVX2), checkpoint())["vLLM"].command or ""
+    )
+
+
+def test_the_card_is_the_one_that_the_speed_is_told_of() -> None:
+    seen = three_l40(AVX2)
+    large, fast = seen.facts.gpus[0], replace(seen.facts.gpus[1], memory_bytes=32 * GIB, index=7)
+    fast = replace(fast, name="NVIDIA fast", vram_bytes_per_second=1792e9)
+    seen = replace(seen, facts=replace(seen.facts, gpus=(large, fast)))
+    assert "-mg 1" in flags(started(seen, qwen_27b())["llama.cpp"])
+
+
+def test_cards_share_experts_by_their_bytes() -> None:
+    """The first layers leave theirs on the CPU: by their number the last card would hold most."""
+    seen = with_vram(three_l40(AVX2), 7 * GIB, 7 * GIB)
+    found = flags(started(seen, qwen_30b_a3b())["llama.cpp"])
+    first, second = (int(n) for n in next(f for f in found if f.startswith("-ts"))[4:].split(","))
+    assert first + second == 49
+    assert first > second
+    cut = int(next(f for f in found if f.startswith("--n-cpu-moe")).split()[1])
+    parts = reads(replace(seen, workload=qwen_30b_a3b()), qwen_30b_a3b())
+    layers = [*parts.blocks[:cut], *parts.both[cut:], parts.output]
+    for card in (layers[:first], layers[first:]):
+        assert together(card).room_bytes(1) <= 6 * GIB
+
+
+@pytest.mark.parametrize(
+    ("sizes", "free", "counts"),
+    [([1.0] * 9, [3, 3, 3], [3, 3, 3]), ([0.1] * 10 + [1.0] * 9, [5, 5], [14, 5]),
+     ([1.0] * 4, [0, 0], [4, 0]), ([1.0] * 4, [1, 3], [1, 3])],
+)  # fmt: skip
+def test_layers_by_card(sizes: list[float], free: list[float], counts: list[int]) -> None:
+    assert layers_by_card(sizes, free) == counts
+
+
+def test_a_pool_is_of_whole_gigabytes() -> None:
+    start = started(serving(hicache_size_bytes=40_899_133_440), plain_checkpoint())["SGLang"]
+    flag = next(f for f in start.flags if "hicache-size" in f.flag)
+    assert flag.flag == "--hicache-size 40"
+    tokens = 40 * GB // (16 * 2 * 8 * 128 * 2) + 1
+    assert f"{tokens:,} tokens" in flag.why
+
+
+def test_experts_on_the_cpu_leave_the_cache_on_the_card() -> None:
+    """An f16 cache is slow without F16C where the CPU reads it, and nowhere else."""
+    found = flags(started(with_vram(three_l40(SSE2), 12 * GIB), qwen_30b_a3b())["llama.cpp"])
+    assert any(flag.startswith("--n-cpu-moe") for flag in found)
+    assert not any(flag.startswith("-ctk") for flag in found)
+
+
+def test_an_instance_is_not_given_the_share_of_a_whole_card() -> None:
+    seen = three_l40(AVX2)
+    cut = tuple(replace(gpu, mig=True) for gpu in seen.facts.gpus[:1])
+    found = started(replace(seen, facts=replace(seen.facts, gpus=cut)), checkpoint())
+    assert not any("--mem-fraction-static" in flag for flag in flags(found["SGLang"]))
+    assert all("MIG" in found[engine].risks[0] for engine in ("SGLang", "vLLM"))
+
+
+@pytest.mark.parametrize("arch", ["aarch64", None])
+def test_avx2_is_asked_of_x86_alone(arch: str | None) -> None:
+    seen = three_l40(SSE2)
+    cpu = replace(seen.facts.cpu, arch=arch)
+    bare = replace(seen, facts=replace(seen.facts, cpu=cpu, gpus=()))
+    why = started(bare, checkpoint())["vLLM"].not_for or ""
+    assert "no GPU was seen here" in why
+    assert "AVX2" not in why
+
+
+@pytest.mark.parametrize(("requests", "told"), [(1, False), (4, True)])
+def test_slots_that_guess_may_mix_answers(requests: int, told: bool) -> None:
+    start = started(serving(requests=requests), qwen_27b(mtp=True))["llama.cpp"]
+    assert "--spec-type draft-mtp" in flags(start)
+    assert any("llama.cpp#28286" in risk for risk in start.risks) is told

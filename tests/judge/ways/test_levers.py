@@ -141,7 +141,7 @@ def test_a_model_that_fits_no_card_is_told_how_much_it_takes() -> None:
     assert room.high == pytest.approx(0.8 * 864.096e9 / (0.95 * 200 * GIB))
     smaller = lever(refused, "quantisation")
     assert smaller is not None
-    assert smaller.change == "q5_k instead of q8_0, 129 GiB"
+    assert smaller.change == "q4_k instead of q8_0, 106 GiB"
 
 
 def test_the_vram_rate_holds_a_model_that_fits() -> None:

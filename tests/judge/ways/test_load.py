@@ -161,3 +161,12 @@ def test_a_file_with_holes_is_told() -> None:
     found = model_load(three_l40(), stored(allocated=SIZE // 4))
     assert "only 25 % of the file is on the disk" in found.basis
     assert "holes" not in model_load(three_l40(), stored(allocated=SIZE)).basis
+
+
+def test_a_file_system_that_tells_no_blocks_tells_of_no_holes() -> None:
+    assert "holes" not in model_load(three_l40(), stored("fuse.sshfs", allocated=0)).basis
+    assert "only 0 % of the file" in model_load(three_l40(), stored(allocated=0)).basis
+
+
+def test_a_file_may_be_compressed() -> None:
+    assert "or is compressed" in model_load(three_l40(), stored("btrfs", allocated=SIZE // 2)).basis

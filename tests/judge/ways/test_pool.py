@@ -161,3 +161,17 @@ def test_each_rank_holds_its_heads() -> None:
     assert found.ranks == 2
     assert found.pool.token_bytes == found.pool.tokens * 65_536 // 2
     assert found.pool.state_bytes == found.pool.states * STATE // 2
+
+
+def test_a_pool_that_is_refused_is_not_viable() -> None:
+    seen = replace(three_l40(), serving=Serving(hicache_size_bytes=500 * GB))
+    found = answer(replace(small_mix(), format="safetensors"), seen)
+    assert found.viability is Viability.NOT_VIABLE
+    assert found.limit == "RAM size"
+    assert "Not enough host memory available" in found.basis
+
+
+def test_without_the_model_there_is_no_pool() -> None:
+    found = answer(replace(qwen_27b(200 * GIB), format="safetensors"))
+    assert found.viability is Viability.NOT_VIABLE
+    assert "SGLang does not hold the model" in found.basis

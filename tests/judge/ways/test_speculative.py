@@ -152,3 +152,16 @@ def test_without_a_card_there_is_none() -> None:
     seen = three_l40()
     bare = replace(seen, facts=replace(seen.facts, gpus=()))
     assert speculative(bare, qwen_27b(mtp=True), node.cards(bare)) is None
+
+
+def test_stages_do_not_guess() -> None:
+    """Three cards hold it in stages alone, across which neither server guesses."""
+    work = replace(qwen_27b(100 * GIB, mtp=True), format="safetensors")
+    seen = three_l40()
+    found = speculative(seen, work, node.cards(seen))
+    assert found is not None
+    assert found.viability is Viability.NOT_VIABLE
+    assert "in stages" in found.basis
+    gguf = speculative(seen, replace(work, format="gguf"), node.cards(seen))
+    assert gguf is not None
+    assert gguf.high is not None

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.workload.config.known import model
 
 KDA = [i for i in range(1, 28) if i not in (4, 8, 12, 16, 20, 24, 27)]
+
+NO_ATTENTION = ((5.25, 1), (3.28125, 1), (2.625, 5), (1.3125, 10), (1.0, 8), (0.5, 6))
+"""Widths of the blocks of Llama-3.3-Nemotron-Super-49B that do not attend, and how many."""
+
+
+def block(group: int | None, width: float) -> dict[str, Any]:
+    """An entry of `block_configs`: query heads to a key's head, and a network's width."""
+    attention = {"n_heads_in_group": group, "no_op": group is None, "replace_with_linear": False}
+    return {"attention": attention, "ffn": {"ffn_mult": width, "no_op": False}}
+
 
 # fmt: off
 PUBLISHED_MODELS = (
@@ -104,6 +116,22 @@ PUBLISHED_MODELS = (
         num_key_value_heads=8, attention_head_dim=80, num_experts=16, moe_topk=1,
         num_shared_expert=1, use_mixed_mlp_moe=True, use_cla=True, cla_share_factor=2,
         use_qk_norm=True, vocab_size=128512, tie_word_embeddings=True,
+    ),
+    model(
+        "minicpm-moe-8x2b", 13_873_291_776, 184_320, 40,
+        model_type="minicpm", hidden_size=2304, intermediate_size=5760, num_hidden_layers=40,
+        num_attention_heads=36, num_key_value_heads=36, num_experts=8, num_experts_per_tok=2,
+        vocab_size=122753,
+    ),
+    model(
+        "llama-3.3-nemotron-super-49b", 49_867_145_216, 100_352, 49,
+        model_type="nemotron-nas", architectures=["DeciLMForCausalLM"], hidden_size=8192,
+        intermediate_size=None, num_hidden_layers=80, num_attention_heads=64,
+        num_key_value_heads=None, vocab_size=128256, tie_word_embeddings=False,
+        block_configs=[
+            *(block(8, 5.25) for _ in range(48)), block(8, 2.625),
+            *(block(None, width) for width, count in NO_ATTENTION for _ in range(count)),
+        ],
     ),
 )
 # fmt: on

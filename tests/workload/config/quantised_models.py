@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from nodecheck.serving import Kind, Weights
 from nodecheck.workload.config.matrix import Matrix
-from nodecheck.workload.config.quantisation import float_type, scheme, stored
+from nodecheck.workload.config.quantisation.method import float_type, scheme
+from nodecheck.workload.config.quantisation.stored import stored
 
 UP = "model.layers.0.mlp.up_proj"
 FLOAT8 = {"num_bits": 8, "type": "float"}

@@ -5,12 +5,13 @@ import pytest
 from nodecheck.workload.config import describe, from_config
 from nodecheck.workload.config.families import BY_ARCHITECTURE, BY_TYPE, FAMILIES
 from tests.workload.config.dense_models import DENSE_MODELS
+from tests.workload.config.dense_other_models import DENSE_OTHER_MODELS
 from tests.workload.config.hybrid_models import HYBRID_MODELS
 from tests.workload.config.known import Known
 from tests.workload.config.published_models import PUBLISHED_MODELS
 from tests.workload.config.sparse_models import SPARSE_MODELS
 
-TREES = (*DENSE_MODELS, *SPARSE_MODELS, *HYBRID_MODELS)
+TREES = (*DENSE_MODELS, *DENSE_OTHER_MODELS, *SPARSE_MODELS, *HYBRID_MODELS)
 ALL = pytest.mark.parametrize("model", TREES, ids=lambda m: m.name)
 
 
@@ -43,7 +44,8 @@ def test_caches_are_those_of_the_module_tree(model: Known) -> None:
 def test_families_without_a_tree_come_to_published_totals(model: Known) -> None:
     """Figures: the element counts of the published checkpoints; caches by formula.
 
-    Of InternLM-7B and Hunyuan-Large 7.3 and 389 billion were published: the rest by formula.
+    Of InternLM-7B, MiniCPM-MoE and Hunyuan-Large 7.3, 13.6 and 389 billion were published: the rest
+    by formula.
     """
     work = from_config(model.config, None, model.name)
     assert work.parameters == model.parameters

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from nodecheck.serving import Kind
 from nodecheck.workload.assemble import assemble
 from nodecheck.workload.config.matrix import Matrix
-from nodecheck.workload.config.quantisation import float_type, scheme, stored
+from nodecheck.workload.config.quantisation.method import float_type, scheme
+from nodecheck.workload.config.quantisation.stored import stored
 from nodecheck.workload.errors import WorkloadError
 from tests.workload.config.quantised_models import (
     AWQ,

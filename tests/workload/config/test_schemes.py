@@ -8,7 +8,7 @@ import pytest
 
 from nodecheck.serving import Kind
 from nodecheck.workload.config.matrix import Matrix
-from nodecheck.workload.config.quantisation import scheme
+from nodecheck.workload.config.quantisation.method import scheme
 from nodecheck.workload.errors import NotEnoughMetadata, WorkloadError
 from tests.workload.config.quantised_models import (
     AWQ,
@@ -249,7 +249,7 @@ def test_layouts_that_are_not_known_are_not_guessed(quantised: dict[str, Any]) -
         ),
         (
             compressed("float-quantized", FLOAT8 | {"strategy": "block"}),
-            "block_structure is [], not two sides",
+            "block_structure is missing for strategy block",
         ),
         (compressed("pack-quantized", INT4) | {"config_groups": {"a": 4}}, "config_groups.a is 4"),
         (

@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.workload.gguf.files import ARRAY, F32, I32, STRING, Tensor, Typed, Value, write
 from tests.workload.gguf.shapes import keyed
+from tests.workload.spent import spent
 
 SLOW_MACHINE = 3
 """Times are allowed to be so much longer where tests run."""
 
-MOST_KB = 100_000
+MOST_KIB = 100_000
 
-READ = """
-import re, sys, time
-from pathlib import Path
-from nodecheck.workload.files import open_regular
-from nodecheck.workload.gguf.header import read_header
-from nodecheck.workload.gguf.model import workload
-start = time.perf_counter()
-with open_regular(Path(sys.argv[1])) as file:
-    header = read_header(file)
-layers = workload([header], "m").layers if len(sys.argv) > 2 else 0
-seconds = time.perf_counter() - start
-peak = re.search(r"VmHWM:\\s+([0-9]+) kB", Path("/proc/self/status").read_text())
-print(seconds, peak[1], layers)
-"""
-
-
-def cost(path: Path, *more: str) -> tuple[float, int]:
-    """Seconds and the most KB of memory of a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-c", READ, str(path), *more], capture_output=True, text=True, check=True
-    )
-    seconds, kilobytes, _ = done.stdout.split()
-    return float(seconds), int(kilobytes)
+SETUP = "from nodecheck.workload.read import read_workload"
+READ = "read_workload(Path(sys.argv[1]))"
 
 
 def tokenizer(tokens: int) -> dict[str, Value]:
@@ -70,24 +48,27 @@ def forty_gigabytes(path: Path, tokens: int) -> Path:
 @pytest.mark.parametrize(("tokens", "seconds"), [(32_000, 0.2), (250_000, 1.0)])
 def test_a_header_of_40_gb(tmp_path: Path, tokens: int, seconds: float) -> None:
     path = forty_gigabytes(tmp_path / "m.gguf", tokens)
-    took, kilobytes = cost(path, "workload")
+    took, peak_kib, said = spent(SETUP, READ, path)
+    assert not said
     assert took < seconds * SLOW_MACHINE
-    assert kilobytes < MOST_KB
+    assert peak_kib < MOST_KIB
 
 
 def test_a_tokenizer_of_200_mb(tmp_path: Path) -> None:
     words = ["w" * 90] * 2_000_000
     path = write(tmp_path / "m.gguf", {"words": words}, [])
     assert path.stat().st_size > 190e6
-    took, kilobytes = cost(path)
+    took, peak_kib, said = spent(SETUP, READ, path)
+    assert said == "not enough metadata: general.architecture"
     assert took < SLOW_MACHINE
-    assert kilobytes < MOST_KB
+    assert peak_kib < MOST_KIB
 
 
 def test_a_hundred_thousand_tensors(tmp_path: Path) -> None:
     keys = keyed("llama", block_count=500, embedding_length=1, attention__head_count=1)
     tensors = [Tensor("token_embd.weight", [1, 1])]
     tensors += [Tensor(f"blk.{number % 500}.t{number}", [1]) for number in range(100_000)]
-    took, kilobytes = cost(write(tmp_path / "m.gguf", keys, tensors), "workload")
+    took, peak_kib, said = spent(SETUP, READ, write(tmp_path / "m.gguf", keys, tensors))
+    assert not said
     assert took < SLOW_MACHINE
-    assert kilobytes < MOST_KB
+    assert peak_kib < MOST_KIB

@@ -9,7 +9,6 @@ from nodecheck.workload.hf.names import (
     is_vocabulary,
     place,
     text_layer,
-    within_layer,
     without_expert_numbers,
 )
 from nodecheck.workload.hf.packed import split
@@ -146,8 +145,6 @@ def test_names_of_layers_are_told_from_towers() -> None:
     assert text_layer("model.language_model.layers.7.mlp.up_proj") == 7
     assert text_layer("model.visual.blocks.7.attn.qkv") is None
     assert text_layer("mtp.layers.0.mlp.up_proj") is None
-    assert within_layer("model.layers.7.mlp.up_proj") == "mlp.up_proj"
-    assert within_layer("model.norm") == "norm"
 
 
 def test_vocabularies_are_told_from_other_tables() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nodecheck.serving import Workload
-from nodecheck.workload.hf.packed import Packed, Stored, matrix
+from nodecheck.workload.hf.packed import Packed, Stored, contents
 from nodecheck.workload.read import read_workload
 from tests.workload.hf.files import llama, total, write, write_config, write_shards
 
@@ -141,7 +141,7 @@ PACKED = {
 @pytest.mark.parametrize("case", PACKED)
 def test_shapes_tell_how_many_parameters_are_packed(case: str) -> None:
     parts, kind, parameters = PACKED[case]
-    found = matrix(parts)
+    found = contents(parts)
     assert (found.type, found.parameters) == (kind, parameters)
 
 
@@ -151,7 +151,7 @@ def test_the_configuration_tells_where_shapes_do_not() -> None:
         "scales": stored("BF16", 256, 8, bits=16),
         "biases": stored("BF16", 256, 8, bits=16),
     }
-    found = matrix(parts, lambda: Packed("int4_g64", 4))
+    found = contents(parts, lambda: Packed("int4_g64", 4))
     assert (found.type, found.parameters) == ("int4_g64", 256 * 512)
 
 

@@ -10,7 +10,7 @@ from nodecheck.checks.seen import Seen
 from nodecheck.judge import node
 from nodecheck.judge.fits import host_fit, host_room, room
 from nodecheck.judge.fits.room import LLAMA_CPP, Demand
-from nodecheck.judge.rates.reads import context_tokens, reads
+from nodecheck.judge.rates.reads import Reads, context_tokens, reads
 from nodecheck.judge.ways import offload
 from nodecheck.judge.ways.offload import Cut
 from nodecheck.judge.ways.speculative import drafts_of
@@ -113,9 +113,20 @@ def _ways_to_fit(seen: Seen, work: Workload, engine: str) -> Iterator[str | None
     if serving.kv_type in ("bf16", "f16") and enough(replace(serving, kv_type=smaller)):
         yield f"a cache of {smaller}"
     if engine == LLAMA_CPP:
-        ngl = largest_ngl(seen, work, node.cards(seen))
-        left = offload.cpu_layers(work, ngl)
-        yield f"-ngl {ngl}, which leaves {count(left, 'layer')} on the CPU" if ngl else None
+        yield _with_the_cpu(seen, work)
+
+
+def _with_the_cpu(seen: Seen, work: Workload) -> str | None:
+    """What to leave to the CPU, if RAM holds it: experts where there are some, else layers."""
+    parts, cards = reads(seen, work), node.cards(seen)
+    for cuts, what in ((offload.expert_cuts(parts), "experts of "), (offload.ngl_cuts(parts), "")):
+        cut = first_that_fits(seen, parts, cuts, cards) if len(cuts) > 1 else None
+        if cut is None or not (cut.cpu_layers and cut.gpu_blocks):
+            continue
+        if not offload.ram_shortage(seen, cut.on_cpu):
+            left = count(cut.cpu_layers, "layer")
+            return f"{flag_of(cut)}, which leaves {what}{left} on the CPU"
+    return None
 
 
 def has_room(seen: Seen, work: Workload, engine: str) -> bool:
@@ -169,14 +180,14 @@ def largest_ngl(seen: Seen, work: Workload, cards: node.Cards) -> int:
 
     llama.cpp counts the output layer: one more than the layers puts all of them there.
     """
-    cut = first_that_fits(seen, offload.ngl_cuts(reads(seen, work)), cards)
+    parts = reads(seen, work)
+    cut = first_that_fits(seen, parts, offload.ngl_cuts(parts), cards)
     return 0 if cut is None else work.layers + 1 - cut.cpu_layers
 
 
-def first_that_fits(seen: Seen, cuts: list[Cut], cards: node.Cards) -> Cut | None:
+def first_that_fits(seen: Seen, parts: Reads, cuts: list[Cut], cards: node.Cards) -> Cut | None:
     """The one that leaves least on the CPU."""
-    free = cards.all_free_bytes - seen.policy.thresholds.vram_overhead_bytes * len(cards.gpus)
-    requests = seen.serving.requests
+    free, requests = offload.free_for_layers(seen, parts, cards), seen.serving.requests
     return next((cut for cut in cuts if cut.on_gpu.room_bytes(requests) <= free), None)
 
 
@@ -187,7 +198,7 @@ def _split(seen: Seen, work: Workload, cards: node.Cards) -> Iterator[Fit]:
         ("partial-offload", offload.ngl_cuts(parts)),
         ("expert-offload", offload.expert_cuts(parts)),
     ):
-        cut = first_that_fits(seen, cuts, cards) if len(cuts) > 1 else None
+        cut = first_that_fits(seen, parts, cuts, cards) if len(cuts) > 1 else None
         if cut is not None:
             needs = host_room.cpu_needs(seen, work, cut.on_cpu, repacks=False)
             yield host_fit.ram(seen, strategy, needs, f"{flag_of(cut)}, the most that VRAM holds")

@@ -8,7 +8,6 @@ from nodecheck.checks.seen import Seen
 from nodecheck.judge import node
 from nodecheck.judge.fits import host_room, room
 from nodecheck.judge.fits.room import LLAMA_CPP, SGLANG
-from nodecheck.judge.rates.reads import reads
 from nodecheck.judge.ways import load, pool
 from nodecheck.serving import Fit, Need, Workload
 from nodecheck.units import GB, gib
@@ -16,7 +15,7 @@ from nodecheck.units import GB, gib
 
 def cpu_only(seen: Seen, work: Workload) -> Fit:
     """RAM for all of the model."""
-    needs = host_room.cpu_needs(seen, work, reads(seen, work).whole, repacks=True)
+    needs = host_room.cpu_needs(seen, work, host_room.in_ram(seen, work), repacks=True)
     return ram(seen, "cpu-only", needs, "")
 
 

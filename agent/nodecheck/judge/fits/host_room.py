@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from nodecheck.checks.seen import Seen
 from nodecheck.judge import node
-from nodecheck.judge.rates.reads import Share, context_tokens
+from nodecheck.judge.rates.reads import Share, context_tokens, reads
 from nodecheck.serving import Kind, Need, Weights, Workload
 from nodecheck.units import GIB, MIB, count, gib
 
@@ -61,18 +63,34 @@ def cpu_needs(seen: Seen, work: Workload, part: Share, *, repacks: bool) -> tupl
 
 def repacked_bytes(seen: Seen, work: Workload) -> int:
     """Bytes of weights that llama.cpp lays out anew on this CPU: matrices of some types."""
-    flags = set(seen.facts.cpu.usable_flags or seen.facts.cpu.flags or ())
-    known = REPACKED_ON_ARM if seen.facts.cpu.arch == "aarch64" else REPACKED
-    types = {kind for kind, flag in known.items() if flag in flags}
+    types = _laid_out_anew(seen)
     if not work.layer_groups:
         return work.weight_bytes_shipped if work.weight_type in types else 0
     return sum(number * w.bytes for number, w in _matrices(work) if w.type in types)
+
+
+def _laid_out_anew(seen: Seen) -> set[str]:
+    flags = set(seen.facts.cpu.usable_flags or seen.facts.cpu.flags or ())
+    known = REPACKED_ON_ARM if seen.facts.cpu.arch == "aarch64" else REPACKED
+    return {kind for kind, flag in known.items() if flag in flags}
 
 
 def _matrices(work: Workload) -> Iterator[tuple[int, Weights]]:
     """How often each occurs; an embedding is looked up and stays as it is."""
     yield from ((1, w) for w in work.outside if w.kind is not Kind.EMBEDDING)
     yield from ((len(g.numbers), w) for g in work.layer_groups for w in g.weights)
+
+
+def in_ram(seen: Seen, work: Workload) -> Share:
+    """All of a model where no card holds any of it.
+
+    A tied output is the embedding table itself then, unless it is laid out anew: only then, or on
+    a card, is it a copy (src/llama-model-loader.cpp, TENSOR_DUPLICATED).
+    """
+    whole, anew = reads(seen, work).whole, _laid_out_anew(seen)
+    tied = (w for w in work.outside if w.kind is Kind.OUTPUT and not w.bytes)
+    same = sum(w.read_bytes for w in tied if w.type not in anew)
+    return replace(whole, stored_bytes=whole.stored_bytes - same)
 
 
 def free_ram_basis(seen: Seen) -> str:

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from nodecheck.checks.seen import Seen
 from nodecheck.judge import node
-from nodecheck.judge.rates.reads import context_tokens, reads
+from nodecheck.judge.rates.reads import context_tokens, is_latent, reads
 from nodecheck.judge.ways import sglang
 from nodecheck.model import Struct
 from nodecheck.serving import Kind, Need, Workload
@@ -196,12 +196,16 @@ def spreads(engine: str, cards: int) -> list[Spread]:
 
 
 def _demand(seen: Seen, work: Workload, engine: str, cards: node.Cards, spread: Spread) -> Demand:
+    taken = cards.roomiest(spread.cards)
     free = _free(seen, cards, spread.cards)
-    size = min((g.memory_bytes or 0 for g in cards.gpus), default=0)
+    size = min((g.memory_bytes or 0 for g in taken), default=0)
     needs = _held(seen, work, engine, spread) + _beside(seen, work, engine, spread, size)
     room = sum(free) if engine == LLAMA_CPP else min(free, default=0)
     if engine == VLLM:
         room = min(room, round(size * VLLM_UTILISATION)) if size else room
+    needed = sum(need.bytes for need in needs)
+    if not free and needed > (whole := sum(g.memory_bytes or 0 for g in taken)) > 0:
+        free, room = [whole], whole  # MIG: no instance is larger than its card
     return Demand(
         engine=engine,
         cards=spread.cards,
@@ -220,7 +224,7 @@ def _free(seen: Seen, cards: node.Cards, number: int) -> list[int]:
         return [shared] if shared is not None and number == 1 else []
     if any(g.mig for g in cards.gpus):
         return []
-    return sorted(map(cards.free_bytes, cards.gpus), reverse=True)[:number]
+    return [cards.free_bytes(gpu) for gpu in cards.roomiest(number)]
 
 
 def _held(seen: Seen, work: Workload, engine: str, spread: Spread) -> tuple[Need, ...]:
@@ -246,8 +250,7 @@ def _held(seen: Seen, work: Workload, engine: str, spread: Spread) -> tuple[Need
 
 def cache_ranks(work: Workload, ranks: int) -> int:
     """Over how many ranks the cache is divided: a head at least each, a latent over none."""
-    latent = any(g.cache.key_elements and not g.cache.value_elements for g in work.layer_groups)
-    return 1 if latent else min(ranks, work.kv_heads or ranks)
+    return 1 if is_latent(work) else min(ranks, work.kv_heads or ranks)
 
 
 def _beside(

@@ -131,8 +131,10 @@ def _measured_limit(level: str, products: _Compute | None, read: Measurement | N
 
 def _referred(seen: Seen, weight_type: str) -> _Compute | str:
     cpu = seen.facts.cpu
+    if cpu.arch is None:
+        return "the CPU was not read"
     if cpu.arch != "x86_64":
-        return f"no reference rates for {cpu.arch or 'this architecture'}"
+        return f"no reference rates for {cpu.arch}"
     flags = cpu.usable_flags or cpu.flags
     level = ceilings.engine_level(flags) if flags else None
     cores = node.cores(seen)

@@ -146,6 +146,11 @@ def context_tokens(seen: Seen) -> int:
     return seen.serving.context_tokens or seen.policy.thresholds.context_tokens
 
 
+def is_latent(work: Workload) -> bool:
+    """Whether it keeps one latent for all heads instead of keys and values."""
+    return any(g.cache.key_elements and not g.cache.value_elements for g in work.layer_groups)
+
+
 def _block_count(work: Workload) -> int:
     numbers = (number for group in work.layer_groups for number in group.numbers)
     return max(work.layers, 1 + max(numbers, default=0))

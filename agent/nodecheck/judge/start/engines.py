@@ -45,7 +45,9 @@ VLLM_GGUF = (
     "vLLM 0.33.0 has no GGUF among its quantisations: serve the original checkpoint with it, or "
     "this file with llama.cpp"
 )
-SGLANG_CPU = "there is no GPU here, and its CPU backend is made for CPUs with AMX"
+CUT_UP = "MIG: a job gets an instance: whether that holds the model is not known"
+NO_GPU = "no GPU was seen here"
+SGLANG_CPU = "its CPU backend is made for CPUs with AMX"
 
 
 def engines(seen: Seen, work: Workload, strategies: Sequence[Strategy]) -> tuple[EngineStart, ...]:
@@ -63,7 +65,8 @@ def _start(seen: Seen, work: Workload, strategies: Sequence[Strategy], engine: s
         return _llama_cpp(seen, work, strategies)
     if not node.cards(seen).gpus:
         why = SGLANG_CPU if engine == SGLANG else _vllm_cpu(seen)
-        return EngineStart(engine=engine, command=None, not_for=why)
+        none = node.unusable(seen) or NO_GPU
+        return EngineStart(engine=engine, command=None, not_for=f"{none}; {why}")
     return _server(seen, work, strategies, engine)
 
 
@@ -79,10 +82,12 @@ def _wrong_form(work: Workload, engine: str) -> str:
 
 
 def _vllm_cpu(seen: Seen) -> str:
-    """Source: vLLM 0.33.0, platforms/cpu.py loads code for AVX-512 or AVX2."""
-    have = set(seen.facts.cpu.usable_flags or seen.facts.cpu.flags or ())
-    told = "has" if "avx2" in have else "has not"
-    return f"there is no GPU here; its CPU build is another package and needs AVX2: this CPU {told}"
+    """Source: vLLM 0.33.0, platforms/cpu.py loads code for AVX-512 or AVX2; on Arm for NEON."""
+    cpu, build = seen.facts.cpu, "its CPU build is another package"
+    if cpu.arch != "x86_64":
+        return build
+    have = set(cpu.usable_flags or cpu.flags or ())
+    return f"{build} and needs AVX2: this CPU {'has' if 'avx2' in have else 'has not'}"
 
 
 def _llama_cpp(seen: Seen, work: Workload, strategies: Sequence[Strategy]) -> EngineStart:
@@ -100,7 +105,12 @@ def _llama_cpp(seen: Seen, work: Workload, strategies: Sequence[Strategy]) -> En
         engine=LLAMA_CPP,
         command=_command(f"{start_llama_cpp.PROGRAM} -m {path}", flags),
         flags=flags,
-        risks=(*_too_long(seen, work), *_llama_cpp_risks(seen, chosen)),
+        risks=(
+            *_too_long(seen, work),
+            *_cut_up(seen),
+            *start_llama_cpp.risks(seen, work, guess=guess),
+            *_llama_cpp_risks(seen, chosen),
+        ),
     )
 
 
@@ -144,11 +154,13 @@ def _server(seen: Seen, work: Workload, strategies: Sequence[Strategy], engine: 
     guess = guess and found.stages == 1  # neither guesses across stages
     flags = _server_flags(start, work, found, guess=guess, pooled=pooled)
     risks = _server_risks(seen, work, engine, strategies)
-    risks = [*_too_long(start, work), *risks]
+    risks = [*_too_long(start, work), *_cut_up(seen), *risks]
     if start is not asked:
         risks = [_shortened(asked, start), *risks]
     path = _path(work, start_servers.MODEL)
     command = _command(f"{start_servers.PROGRAMS[engine]} {path}", flags)
+    if only := start_servers.visible(node.cards(seen), found.cards):
+        flags, command = (only, *flags), f"{only.flag} {command}"
     return EngineStart(engine=engine, command=command, flags=flags, risks=tuple(risks))
 
 
@@ -176,6 +188,10 @@ def _too_long(seen: Seen, work: Workload) -> list[str]:
     if own is None or context <= own:
         return []
     return [f"{context:,} tokens are more than the model's own context of {own:,}"]
+
+
+def _cut_up(seen: Seen) -> list[str]:
+    return [CUT_UP] if any(gpu.mig for gpu in node.cards(seen).gpus) else []
 
 
 def _shortened(asked: Seen, start: Seen) -> str:

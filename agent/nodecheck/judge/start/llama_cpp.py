@@ -5,7 +5,8 @@ Flags as in llama.cpp 0c1e57098, common/arg.cpp.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from nodecheck.checks.seen import Seen
 from nodecheck.judge import node
@@ -13,15 +14,24 @@ from nodecheck.judge.figures import figure
 from nodecheck.judge.fits import fit, host_room, room
 from nodecheck.judge.fits.room import LLAMA_CPP
 from nodecheck.judge.rates import ceilings
-from nodecheck.judge.rates.reads import Share, context_tokens, reads
+from nodecheck.judge.rates.reads import Reads, Share, context_tokens, reads
 from nodecheck.judge.ways import load, offload
+from nodecheck.judge.ways.offload import Cut
+from nodecheck.judge.ways.resident import place_of
 from nodecheck.judge.ways.speculative import drafts_of
 from nodecheck.serving import Flag, Kind, Workload
 from nodecheck.units import GB, count, gib
 
 PROGRAM, MODEL, DRAFT = "llama-server", "MODEL.gguf", "DRAFT.gguf"
 
-ON_CPU = ("partial-offload", "expert-offload", "cpu-only")
+RISK_OF_MTP = (
+    "MTP with several slots: answers with text of other requests, llama.cpp#28286 (open, 2026-09)"
+)
+
+CACHE_IN_RAM = ("partial-offload", "cpu-only")
+"""Ways that leave attention to the CPU, and the cache beside it."""
+
+ON_CPU = (*CACHE_IN_RAM, "expert-offload")
 """Ways that leave weights to the CPU."""
 
 
@@ -48,10 +58,12 @@ def _layers(seen: Seen, work: Workload, cards: node.Cards, way: str) -> Iterator
         yield from _one_card(seen, work, cards)
     elif way == "expert-offload":
         yield Flag(flag=everything, why="all layers on the GPU but the experts named below")
-        cut = fit.first_that_fits(seen, offload.expert_cuts(reads(seen, work)), cards)
+        parts = reads(seen, work)
+        cut = fit.first_that_fits(seen, parts, offload.expert_cuts(parts), cards)
         if cut is not None:
             why = f"experts of {count(cut.cpu_layers, 'layer')} on the CPU, as VRAM holds no more"
             yield Flag(flag=fit.flag_of(cut), why=why)
+            yield from _shares(seen, parts, cut, cards)
     elif way == "partial-offload":
         ngl = fit.largest_ngl(seen, work, cards)
         left = count(offload.cpu_layers(work, ngl), "layer")
@@ -60,15 +72,43 @@ def _layers(seen: Seen, work: Workload, cards: node.Cards, way: str) -> Iterator
         yield Flag(flag="-ngl 0", why="no layer on the GPU")
 
 
+def _shares(seen: Seen, parts: Reads, cut: Cut, cards: node.Cards) -> Iterator[Flag]:
+    """Unasked each card takes layers by its free VRAM, whether they hold their experts or not."""
+    if len(cards.gpus) == 1 or not cut.cpu_layers:
+        return
+    requests, overhead = seen.serving.requests, seen.policy.thresholds.vram_overhead_bytes
+    kept = int(cut.setting.split()[1])
+    layers = [*parts.blocks[:kept], *parts.both[kept:], parts.output]
+    sizes = [layer.room_bytes(requests) for layer in layers]
+    free = [max(0, cards.free_bytes(gpu) - overhead) for gpu in cards.gpus]
+    shares = ",".join(map(str, layers_by_card(sizes, free)))
+    why = "layers of each card, by what they weigh there: unasked the last cards get all experts"
+    yield Flag(flag=f"-ts {shares}", why=why)
+
+
+def layers_by_card(sizes: Sequence[float], free: Sequence[float]) -> list[int]:
+    """How many layers of these sizes, in their order, fill cards of so much room alike."""
+    whole, room = sum(sizes), sum(free)
+    ends = list(accumulate(each * whole / room for each in free)) if room else []
+    counts, card, filled = [0] * len(free), 0, 0.0
+    for size in sizes:
+        while card < len(ends) - 1 and filled + size / 2 > ends[card]:
+            card += 1
+        counts[card] += 1
+        filled += size
+    return counts
+
+
 def _one_card(seen: Seen, work: Workload, cards: node.Cards) -> Iterator[Flag]:
     """Unasked it spreads layers over all cards."""
     found = room.demand(seen, work, LLAMA_CPP, cards)
     if found is None or found.cards > 1 or len(cards.gpus) == 1 or found.fits is not True:
         return
     yield Flag(flag="-sm none", why="one card holds it: no hand-over, and the others stay free")
-    roomiest = max(cards.gpus, key=cards.free_bytes)
-    if cards.free_bytes(roomiest) > cards.free_bytes(cards.gpus[0]) and roomiest.index:
-        yield Flag(flag=f"-mg {roomiest.index}", why="the card with the most free VRAM")
+    place = place_of(seen, work, cards)
+    number = cards.gpus.index(place.gpus[0]) if place else 0
+    if number:
+        yield Flag(flag=f"-mg {number}", why="of the cards that it sees, the fastest with room")
 
 
 def _context(seen: Seen) -> Iterator[Flag]:
@@ -85,7 +125,7 @@ def _cache_type(seen: Seen, way: str) -> Iterator[Flag]:
         yield Flag(flag=f"-ctk {kind} -ctv {kind}", why=f"a {kind} cache, as asked")
         return
     level = ceilings.engine_level(seen.facts.cpu.usable_flags or seen.facts.cpu.flags or ())
-    if way not in ON_CPU or level in (None, "AVX2"):
+    if way not in CACHE_IN_RAM or level in (None, "AVX2"):
         return
     f16, q8 = (ceilings.core_rate(level or "", each) for each in ("f16", "q8_0"))
     if f16 and q8:
@@ -136,10 +176,10 @@ def _in_ram(seen: Seen, work: Workload, way: str) -> Share:
     """What lies on the CPU with the way chosen."""
     parts, cards = reads(seen, work), node.cards(seen)
     cuts = {"partial-offload": offload.ngl_cuts, "expert-offload": offload.expert_cuts}
-    cut = fit.first_that_fits(seen, cuts[way](parts), cards) if way in cuts else None
+    cut = fit.first_that_fits(seen, parts, cuts[way](parts), cards) if way in cuts else None
     if cut is not None:
         return cut.on_cpu
-    return parts.embedding if way == "gpu-resident" else parts.whole
+    return parts.embedding if way == "gpu-resident" else host_room.in_ram(seen, work)
 
 
 def _prompts(seen: Seen, work: Workload, way: str) -> Iterator[Flag]:
@@ -158,3 +198,10 @@ def _guessing(seen: Seen, work: Workload) -> Iterator[Flag]:
     elif room.kind_bytes(work, Kind.MTP):
         yield Flag(flag="--spec-type draft-mtp", why="guesses ahead with the model's MTP block")
     yield Flag(flag=f"--spec-draft-n-max {drafts}", why=f"{count(drafts, 'token')} ahead")
+
+
+def risks(seen: Seen, work: Workload, *, guess: bool) -> Iterator[str]:
+    """What is reported to go wrong with these flags, dated."""
+    mtp = room.kind_bytes(work, Kind.MTP) and not seen.serving.draft_bytes
+    if guess and mtp and seen.serving.requests > 1:
+        yield RISK_OF_MTP

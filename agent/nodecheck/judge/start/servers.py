@@ -25,6 +25,10 @@ MODEL, DRAFT = "MODEL", "DRAFT_MODEL"
 UTILISATION_STEP = 0.01
 """Of --gpu-memory-utilization: below what is free by one, since vLLM refuses to start otherwise."""
 
+VISIBLE = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "HIP_VISIBLE_DEVICES"}
+"""What tells the driver which cards a process may see, by the maker. NVIDIA's numbers are those of
+nvidia-smi with CUDA_DEVICE_ORDER=PCI_BUS_ID alone (CUDA C++ Programming Guide)."""
+
 
 def sglang_flags(
     seen: Seen, work: Workload, found: Demand, *, guess: bool, pooled: bool
@@ -49,7 +53,7 @@ def sglang_flags(
 def vllm_flags(seen: Seen, work: Workload, found: Demand, *, guess: bool) -> Iterator[Flag]:
     """The flags of vLLM beside the model's path."""
     yield from _ranks(found, "--tensor-parallel-size", "--pipeline-parallel-size")
-    share = utilisation(seen)
+    share = utilisation(seen, found.cards)
     why = f"{percent(share)} of a card for weights, cache and activations"
     if share < room.VLLM_UTILISATION:
         why += ": other programs use some of it, and vLLM refuses to start with more"
@@ -64,10 +68,14 @@ def vllm_flags(seen: Seen, work: Workload, found: Demand, *, guess: bool) -> Ite
     yield from _loading(seen, work, VLLM)
 
 
-def utilisation(seen: Seen) -> float:
-    """The share of each card that vLLM may ask for: no more than what is free of the fullest."""
+def utilisation(seen: Seen, number: int = 1) -> float:
+    """The share of each card that vLLM may ask for: no more than what is free of the fullest.
+
+    `number` are the cards that it takes, the roomiest.
+    """
     cards = node.cards(seen)
-    free = [cards.free_bytes(g) / g.memory_bytes for g in cards.gpus if g.memory_bytes]
+    taken = cards.roomiest(number)
+    free = [cards.free_bytes(g) / g.memory_bytes for g in taken if g.memory_bytes]
     most = int((min(free, default=1.0) - UTILISATION_STEP) / UTILISATION_STEP) * UTILISATION_STEP
     return max(UTILISATION_STEP, min(room.VLLM_UTILISATION, most))
 
@@ -81,9 +89,22 @@ def _ranks(found: Demand, cut: str, staged: str) -> Iterator[Flag]:
         yield Flag(flag=f"{staged} {found.stages}", why=why)
 
 
+def visible(cards: node.Cards, number: int) -> Flag | None:
+    """What shows an engine the roomiest cards, where it would take others: it takes the first."""
+    taken = cards.roomiest(number)
+    name = VISIBLE.get(taken[0].vendor or "") if taken else None
+    indices = [gpu.index for gpu in cards.gpus if gpu in taken]
+    if name is None or None in indices or taken == cards.gpus[:number]:
+        return None
+    order = "CUDA_DEVICE_ORDER=PCI_BUS_ID " if name.startswith("CUDA") else ""
+    why = f"{count(number, 'card')} with the most free VRAM; unasked it takes the first"
+    return Flag(flag=f"{order}{name}={','.join(map(str, indices))}", why=why)
+
+
 def _static_share(seen: Seen, found: Demand) -> Iterator[Flag]:
-    sizes = [g.memory_bytes for g in node.cards(seen).gpus if g.memory_bytes]
-    if not sizes:
+    taken = node.cards(seen).roomiest(found.cards)
+    sizes = [g.memory_bytes for g in taken if g.memory_bytes]
+    if not sizes or any(g.mig for g in taken):
         return
     card, ranks = min(sizes), found.ranks * found.stages
     share = sglang.mem_fraction_static(card, ranks, seen.serving.requests)
@@ -137,8 +158,7 @@ def _pool(seen: Seen, work: Workload) -> Iterator[Flag]:
             flag=f"--hicache-size {largest}",
             why="GB a rank, the most that starts; what was asked for is refused",
         )
-    elif seen.serving.hicache_size_bytes:
-        size = max(1, seen.serving.hicache_size_bytes // GB)
+    elif size := hicache.asked_gb(seen.serving):
         yield Flag(flag=f"--hicache-size {size}", why=f"GB a rank: {hicache.said(found.pool)}")
     elif seen.serving.hicache_ratio is not None:
         ratio = f"--hicache-ratio {seen.serving.hicache_ratio:g}"

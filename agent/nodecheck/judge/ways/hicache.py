@@ -89,7 +89,7 @@ def host_pool(
     Sizes are those of the rank. A size is divided between the two pools of a hybrid as the card's
     memory is; a ratio goes for each of them.
     """
-    size = serving.hicache_size_bytes
+    size = asked_gb(serving) * GB
     ratio = None if size else _ratio(device, serving, allowed_bytes)
     if size:
         share = device.cache_bytes / ((device.cache_bytes + device.state_bytes) or 1)
@@ -122,9 +122,15 @@ def _ratio(device: DevicePools, serving: Serving, allowed_bytes: int | None) -> 
     return min(DEFAULT_RATIO, budget / on_card)
 
 
+def asked_gb(serving: Serving) -> int:
+    """--hicache-size, which takes whole GB; 0 where it was not asked for."""
+    size = serving.hicache_size_bytes
+    return max(1, size // GB) if size else 0
+
+
 def _sized_by(serving: Serving, ratio: float | None) -> str:
-    if serving.hicache_size_bytes:
-        return f"--hicache-size {serving.hicache_size_bytes / GB:.0f}"
+    if size := asked_gb(serving):
+        return f"--hicache-size {size}"
     if serving.hicache_ratio is not None:
         return f"--hicache-ratio {serving.hicache_ratio:g}"
     if ratio is not None and ratio < DEFAULT_RATIO:

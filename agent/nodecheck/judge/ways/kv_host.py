@@ -14,7 +14,7 @@ from nodecheck.judge.rates.ceilings import Range
 from nodecheck.judge.rates.cpu_rates import Cost, cost, used_up
 from nodecheck.judge.rates.cpu_stage import STATE_TYPE
 from nodecheck.judge.rates.gpu_stage import gpu_seconds
-from nodecheck.judge.rates.reads import Share, context_tokens, reads
+from nodecheck.judge.rates.reads import QUERIES_OF_KEY, Share, context_tokens, is_latent, reads
 from nodecheck.judge.ways.answers import TOKENS, refused, speed_viability, unknown
 from nodecheck.judge.ways.offload import CROSSING_SECONDS
 from nodecheck.judge.ways.resident import placement
@@ -23,23 +23,20 @@ from nodecheck.serving import Workload
 from nodecheck.units import gib
 from nodecheck.workload.cache import layers_with_kv
 
-QUERIES_FOR_EACH_HEAD = 8
-"""Query heads that share a cached key at most: each uses its values once more. Source: 4 to 8 in
-Llama 3, Qwen3 and Qwen3.5."""
-
 NAME = "kv-on-host"
 
 
 def kv_on_host(seen: Seen, work: Workload, cards: node.Cards) -> Strategy | None:
     """What a token at the full context takes there; None without a GPU or an attention cache."""
-    part = reads(seen, work).whole
+    parts = reads(seen, work)
+    part = parts.whole
     if not cards.gpus or not part.cache_bytes:
         return None
     kind = room.cache_type(room.LLAMA_CPP, seen.serving.kv_type)
     spent, state = cost(seen, kind), cost(seen, STATE_TYPE)
     if isinstance(spent, str):
         return unknown(NAME, spent)
-    alone = Share(part.stored_bytes, part.weights)
+    alone = Share(parts.without_embedding.stored_bytes, part.weights)
     need = alone.room_bytes(1) + seen.policy.thresholds.vram_overhead_bytes
     place = placement(seen, need, cards)
     if place is None:
@@ -52,7 +49,7 @@ def kv_on_host(seen: Seen, work: Workload, cards: node.Cards) -> Strategy | None
         return unknown(NAME, "the VRAM rate of a card is not known")
     added = _added_seconds(seen, work, part, spent, spent if isinstance(state, str) else state)
     on_gpu = gpu_seconds(alone, place.rate, work.layers)
-    speed = _speed(on_gpu, added, spent, latent=_is_latent(work))
+    speed = _speed(on_gpu, added, spent, latent=is_latent(work))
     in_vram = placement(seen, need + held, cards)
     return _answer(seen, spent, added, speed, fits_in_vram=in_vram is not None)
 
@@ -69,10 +66,10 @@ def _added_seconds(seen: Seen, work: Workload, part: Share, spent: Cost, state: 
 
 def _slowest(seen: Seen, work: Workload, spent: Cost) -> float:
     """Seconds for a byte that all query heads that share it use up again after it was read."""
-    if _is_latent(work):
+    if is_latent(work):
         return spent.seconds_per_byte.high
     compute = used_up(seen, room.cache_type(room.LLAMA_CPP, seen.serving.kv_type))
-    again = QUERIES_FOR_EACH_HEAD / compute.floor if compute else spent.seconds_per_byte.high
+    again = QUERIES_OF_KEY / compute.floor if compute else spent.seconds_per_byte.high
     return spent.seconds_per_byte.high + again
 
 

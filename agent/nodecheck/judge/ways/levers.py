@@ -9,10 +9,9 @@ from msgspec.structs import replace
 from nodecheck.checks.cpu import masking
 from nodecheck.checks.cpu.masking import Cause, Diagnosis
 from nodecheck.checks.cpu.witness import is_avx2_generation
-from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.seen import Facts, Seen
 from nodecheck.judge import node
-from nodecheck.judge.rates.reads import reads
+from nodecheck.judge.fits.host_room import in_ram
 from nodecheck.judge.rates.weight_types import as_type, bits_per_weight
 from nodecheck.judge.ways import offload, resident
 from nodecheck.judge.ways.ranking import ranked
@@ -62,7 +61,7 @@ def _of_resident(seen: Seen, work: Workload, cards: node.Cards, found: Strategy)
         return
     if found.high is None:
         return
-    faster = again(seen, work, replace(cards, gpus=tuple(map(_twice_as_fast, cards.gpus))))
+    faster = again(seen, work, cards.times_as_fast(TWICE))
     yield from _gain(found, faster, "bandwidth", "VRAM of twice the rate")
     yield from _smaller(seen, work, cards, found, again)
 
@@ -104,9 +103,9 @@ def _on_cpu(
     """What moves weights on a CPU: RAM where that is short, else instructions, memory, type."""
     if found.limit == "RAM size":
         roomy = again(_without_ram_limit(seen), work, cards)
-        need = gib(reads(seen, work).whole.room_bytes(seen.serving.requests))
+        need = gib(offload.ram_needed(seen, in_ram(seen, work)))
         speed = (roomy.low, roomy.high) if roomy else (None, None)
-        change = f"free RAM for what lies on the CPU, {need} for all of it"
+        change = f"more free RAM: {need} hold all of it"
         yield Lever(resource="ram", change=change, low=speed[0], high=speed[1])
         return
     if found.high is None:
@@ -284,11 +283,6 @@ def _all_in_vram(seen: Seen, work: Workload, cards: node.Cards) -> Iterator[Leve
         yield Lever(resource="vram", change=change, low=whole.low, high=whole.high)
     elif whole.limit == "VRAM size":
         yield _more_vram(seen, work, cards)
-
-
-def _twice_as_fast(gpu: Gpu) -> Gpu:
-    rate = gpu.vram_bytes_per_second
-    return replace(gpu, vram_bytes_per_second=rate * TWICE if rate else None)
 
 
 def _without_ram_limit(seen: Seen) -> Seen:

@@ -34,6 +34,9 @@ builds: --no-mmap); SGLang 0.5.23, arg_groups/fields/model.py; vLLM 0.33.0, conf
 HOLES_MIN = 0.99
 """A file with less of its size on the disk is not complete."""
 
+COMPRESSING = frozenset(("btrfs", "zfs", "bcachefs", "f2fs", "ntfs3", "squashfs", "erofs"))
+"""File systems that may keep files in fewer bytes than they hold."""
+
 
 def model_load(seen: Seen, work: Workload) -> Strategy:
     """Seconds until the weights lie where they are used, from the disk and the page cache.
@@ -45,7 +48,7 @@ def model_load(seen: Seen, work: Workload) -> Strategy:
     if short:
         lever = Lever(resource="disk", change=f"{gib(_wanted(work))} free on one file system")
         return _refused(short, lever)
-    said = [_disk_room(work, where), _mapping(seen, work), _holes(work.storage)]
+    said = [_disk_room(work, where), _mapping(seen, work), holes(work.storage)]
     time = load_seconds(seen, work)
     if time is None:
         return unknown(NAME, _joined(_why_unknown(work), *said), unit=SECONDS)
@@ -95,8 +98,7 @@ def slow_to_map(seen: Seen, work: Workload) -> str | None:
     where = _mounted(seen, storage)
     remote = where is not None and where.network
     kind = storage.fstype
-    listed = kind in SLOW_TO_MAP or kind.startswith("fuse.")
-    return kind if remote or listed else None
+    return kind if remote or _is_slow(kind) else None
 
 
 def filesystem(seen: Seen, work: Workload) -> Filesystem | None:
@@ -171,14 +173,25 @@ def _mapping(seen: Seen, work: Workload) -> str | None:
     return f"on {kind} mapped pages come one by one: start {flags}"
 
 
-def _holes(storage: Storage | None) -> str | None:
-    """A file that is still being fetched, or was left incomplete."""
+def holes(storage: Storage | None) -> str | None:
+    """A file that is still being fetched, or was left incomplete.
+
+    Servers and FUSE programs that tell of no block at all tell nothing.
+    """
     if storage is None or not storage.size_bytes or storage.allocated_bytes is None:
+        return None
+    if not storage.allocated_bytes and _is_slow(storage.fstype or ""):
         return None
     share = storage.allocated_bytes / storage.size_bytes
     if share >= HOLES_MIN:
         return None
-    return f"only {percent(share)} of the file is on the disk: it has holes, or is not complete"
+    may = ", or is compressed" if storage.fstype in COMPRESSING else ""
+    said = "it has holes, or is not complete"
+    return f"only {percent(share)} of the file is on the disk: {said}{may}"
+
+
+def _is_slow(fstype: str) -> bool:
+    return fstype in SLOW_TO_MAP or fstype.startswith("fuse.")
 
 
 def _joined(*parts: str | None) -> str:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from nodecheck.checks.seen import Seen
 from nodecheck.judge import node
 from nodecheck.judge.figures import between
+from nodecheck.judge.fits.host_room import CPU_BUFFERS_BYTES, in_ram
 from nodecheck.judge.rates.ceilings import Range, tokens_per_second
 from nodecheck.judge.rates.cpu_stage import CpuStage, cpu_stage, stage_of
 from nodecheck.judge.rates.gpu_stage import gpu_limit, gpu_seconds
@@ -125,10 +126,15 @@ def split_of(seen: Seen, work: Workload, cards: node.Cards, on_cpu: Share) -> Sp
     parts = reads(seen, work)
     if not parts.blocks:
         return f"its {work.layers} layers are not told apart"
-    overhead = seen.policy.thresholds.vram_overhead_bytes * len(cards.gpus)
-    unused = (len(cards.gpus) - 1) * max(block.stored_bytes for block in parts.both)
-    free = cards.all_free_bytes - overhead - round(unused)
+    free = free_for_layers(seen, parts, cards)
     return Split(stage, rate, free, seen.serving.requests)
+
+
+def free_for_layers(seen: Seen, parts: Reads, cards: node.Cards) -> int:
+    """VRAM of all cards less an engine's own and what whole layers leave unused."""
+    overhead = seen.policy.thresholds.vram_overhead_bytes * len(cards.gpus)
+    largest = max((block.stored_bytes for block in parts.both), default=0)
+    return cards.all_free_bytes - overhead - round((len(cards.gpus) - 1) * largest)
 
 
 def ngl_cuts(parts: Reads) -> list[Cut]:
@@ -260,9 +266,14 @@ def _offload(seen: Seen, name: str, split: Split, told: Sequence[Cut], *, judged
     )
 
 
+def ram_needed(seen: Seen, on_cpu: Share) -> int:
+    """Bytes of RAM for a part of the model and for what llama.cpp takes beside it."""
+    return on_cpu.room_bytes(seen.serving.requests) + CPU_BUFFERS_BYTES
+
+
 def ram_shortage(seen: Seen, on_cpu: Share) -> str | None:
     """What is missing where free RAM does not hold a part; None where it does, or is unknown."""
-    free, need = node.free_ram_bytes(seen), on_cpu.room_bytes(seen.serving.requests)
+    free, need = node.free_ram_bytes(seen), ram_needed(seen, on_cpu)
     return f"{gib(need)} needed, {gib(free)} free" if free is not None and need > free else None
 
 
@@ -280,7 +291,7 @@ def cpu_only(seen: Seen, work: Workload) -> Strategy:
     stage, speed = cpu_stage(seen, work), cpu_speed(seen, work)
     if isinstance(stage, str) or speed is None:
         return unknown("cpu-only", str(stage))
-    if short := ram_shortage(seen, reads(seen, work).whole):
+    if short := ram_shortage(seen, in_ram(seen, work)):
         return refused("cpu-only", "RAM size", short)
     return Strategy(
         strategy="cpu-only",

@@ -46,6 +46,12 @@ def host_kv_pool(
     if not whole_context_bytes(work, 1):
         why = "the model keeps states alone: there are no tokens to cache"
         return refused(NAME, "no attention cache", why, unit=_unit(seen))
+    model = room.demand(seen, work, room.SGLANG, cards)
+    if room.SGLANG in room.engines_for(work) and model and model.fits is False:
+        short = f"{gib(model.needed_bytes)} needed, {gib(model.free_bytes or 0)} there"
+        return refused(
+            NAME, "VRAM size", f"SGLang does not hold the model: {short}", unit=_unit(seen)
+        )
     way = _way(seen, cards)
     if way is None:
         return unknown(NAME, "neither the link to the card nor the memory was measured")
@@ -56,16 +62,30 @@ def host_kv_pool(
         found = refused(NAME, "RAM size", short, unit=_unit(seen))
         return replace(found, levers=(Lever(resource="ram", change=_more_ram(seen, size)),))
     seconds = Range(size / way.bytes_per_second.high, size / way.bytes_per_second.floor)
+    refusal = _refusal(seen, work, cards)
+    worth = _viability(seen, seconds, way, measured_prefill)
     return Strategy(
         strategy=NAME,
-        viability=_viability(seen, seconds, way, measured_prefill),
-        limit=way.limit,
+        viability=Viability.NOT_VIABLE if refusal else worth,
+        limit="RAM size" if refusal else way.limit,
         low=seconds.low,
         high=seconds.high,
         unit=_unit(seen),
         basis=_basis(seen, work, cards, measured_prefill),
         levers=_levers(seen, cards, size, way),
     )
+
+
+def _refusal(seen: Seen, work: Workload, cards: node.Cards) -> str | None:
+    """Why SGLang does not start with the pool that was asked for."""
+    if not _is_asked(seen):
+        return None
+    found = sglang_pool(seen, work, cards)
+    return found.pool.refusal if found else None
+
+
+def _is_asked(seen: Seen) -> bool:
+    return bool(seen.serving.hicache_size_bytes) or seen.serving.hicache_ratio is not None
 
 
 def restored_bytes(seen: Seen, work: Workload, tokens: int) -> int | None:
@@ -79,18 +99,28 @@ def restored_bytes(seen: Seen, work: Workload, tokens: int) -> int | None:
     return None if cached is None else cached + state
 
 
-def _way(seen: Seen, cards: node.Cards) -> Way | None:
-    """The slower of the link and the memory that it reads."""
+def _rates(seen: Seen, cards: node.Cards) -> dict[str, Range]:
+    """Bytes a second of the link and of the memory that it reads, slowest and fastest."""
     link, read = node.host_link(seen, cards), node.best_read(seen.measurements)
     low, high = ceilings.LINK_EFFICIENCY
-    dram = read.median_bytes_per_second if read else None
-    rates = {"PCIe": link * high if link else None, "DRAM": dram}
-    known = {name: rate for name, rate in rates.items() if rate}
-    if not known:
+    rates = {}
+    if link:
+        rates["PCIe"] = Range(link * low, link * high)
+    if read:
+        dram = read.median_bytes_per_second
+        rates["DRAM"] = Range(dram * low, dram)
+    return rates
+
+
+def _way(seen: Seen, cards: node.Cards) -> Way | None:
+    """The slower of the two."""
+    rates = _rates(seen, cards)
+    if not rates:
         return None
-    name = min(known, key=lambda each: known[each])
-    fastest = known[name]
-    return Way(Range(fastest * low, fastest), f"{name}, {gb_per_second(fastest)}")
+    name = min(rates, key=lambda each: rates[each].high)
+    fastest = rates[name].high
+    slowest = min(rate.floor for rate in rates.values())
+    return Way(Range(slowest, fastest), f"{name}, {gb_per_second(fastest)}")
 
 
 def _unit(seen: Seen) -> str:
@@ -126,7 +156,7 @@ def _basis(seen: Seen, work: Workload, cards: node.Cards, measured_prefill: floa
     parts += [f"{state / 1e6:.0f} MB of state for each prefix"] if state else []
     parts += [_room(seen), _against(seen, measured_prefill), "no SIMD needed"]
     found = sglang_pool(seen, work, cards)
-    if found and (seen.serving.hicache_size_bytes or seen.serving.hicache_ratio is not None):
+    if found and _is_asked(seen):
         pool = found.pool
         parts.append(pool.refusal or pool.warning or hicache.said(pool))
     parts += [READ_AGAIN] if work.is_hybrid else []
@@ -183,14 +213,12 @@ def sglang_pool(seen: Seen, work: Workload, cards: node.Cards) -> RankPool | Non
 
 def _levers(seen: Seen, cards: node.Cards, size: int, way: Way) -> tuple[Lever, ...]:
     """What would bring them back faster: what is not the slower of the two, caught up with."""
-    link, read = node.host_link(seen, cards), node.best_read(seen.measurements)
-    if not link or not read:
-        return ()
-    low, high = ceilings.LINK_EFFICIENCY
-    other = max(link * high, read.median_bytes_per_second)
+    rates = _rates(seen, cards)
+    faster = max(rates.values(), key=lambda each: each.high)
+    other = faster.high
     if other <= way.bytes_per_second.high:
         return ()
-    seconds = {"low": size / other, "high": size / (other * low)}
+    seconds = {"low": size / other, "high": size / faster.floor}
     if way.limit.startswith("DRAM"):
         change = f"DRAM that reads as fast as the link takes it, {gb_per_second(other)}"
         return (Lever(resource="bandwidth", change=change, **seconds),)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.seen import Seen
 from nodecheck.judge import node
-from nodecheck.judge.fits.room import Demand, demand, engines_for
+from nodecheck.judge.fits.room import (
+    LLAMA_CPP,
+    VLLM,
+    VLLM_UTILISATION,
+    Demand,
+    demand,
+    engines_for,
+)
 from nodecheck.judge.rates import ceilings
 from nodecheck.judge.rates.gpu_stage import gpu_limit, gpu_seconds
 from nodecheck.judge.rates.reads import NOTHING_READ, Share, context_tokens, reads
@@ -35,13 +42,21 @@ class Placement(Struct, frozen=True):
 
 
 def needed_vram_bytes(seen: Seen, work: Workload, gpu: Gpu) -> int:
-    """What the most frugal of the engines that read the model needs, all of it on one card."""
-    return min(each.needed_bytes for each in _demands(seen, work, gpu))
+    """The smallest card that one of the engines that read the model holds all of it on."""
+    return min(map(_card_bytes, _demands(seen, work, _alone(seen, gpu))))
 
 
-def _demands(seen: Seen, work: Workload, gpu: Gpu) -> list[Demand]:
-    alone = node.Cards((gpu,), seen.policy.thresholds.gpu_memory_idle_bytes)
-    every = (demand(seen, work, engine, alone) for engine in engines_for(work))
+def _card_bytes(found: Demand) -> int:
+    share = VLLM_UTILISATION if found.engine == VLLM else 1.0
+    return round(found.needed_bytes / share)
+
+
+def _alone(seen: Seen, gpu: Gpu) -> node.Cards:
+    return node.Cards((gpu,), seen.policy.thresholds.gpu_memory_idle_bytes)
+
+
+def _demands(seen: Seen, work: Workload, cards: node.Cards) -> list[Demand]:
+    every = (demand(seen, work, engine, cards) for engine in engines_for(work))
     return [each for each in every if each]
 
 
@@ -49,7 +64,7 @@ def _holds(seen: Seen, work: Workload, gpu: Gpu) -> bool:
     """Whether a card has the room; one that MIG cuts up counts as a whole."""
     if gpu.mig:
         return needed_vram_bytes(seen, work, gpu) <= (gpu.memory_bytes or 0)
-    return any(each.fits for each in _demands(seen, work, gpu))
+    return any(each.fits for each in _demands(seen, work, _alone(seen, gpu)))
 
 
 def place_of(seen: Seen, work: Workload, cards: node.Cards) -> Placement | None:
@@ -58,8 +73,14 @@ def place_of(seen: Seen, work: Workload, cards: node.Cards) -> Placement | None:
     if holders:
         best = max(holders, key=_known_rate)
         return Placement((best,), _rate(seen, (best,)))
-    roomiest = max(cards.gpus, key=cards.free_bytes)
-    return _spread(seen, needed_vram_bytes(seen, work, roomiest), cards)
+    if any(gpu.mig for gpu in cards.gpus):
+        roomiest = max(cards.gpus, key=cards.free_bytes)
+        return _spread(seen, needed_vram_bytes(seen, work, roomiest), cards)
+    enough = [each.cards for each in _demands(seen, work, cards) if each.fits]
+    if not enough:
+        return None
+    few = cards.roomiest(min(enough))
+    return Placement(few, _rate(seen, few))
 
 
 def placement(seen: Seen, need: int, cards: node.Cards) -> Placement | None:
@@ -103,8 +124,8 @@ def gpu_resident(seen: Seen, work: Workload, cards: node.Cards) -> Strategy:
         return unknown("gpu-resident", NOTHING_READ)
     place = place_of(seen, work, cards)
     if place is None:
-        need = needed_vram_bytes(seen, work, max(cards.gpus, key=cards.free_bytes))
-        return refused("gpu-resident", "VRAM size", f"{gib(need)} needed, {_free(cards)}")
+        why = "; ".join((_too_little(seen, work, cards), *_in_llama_cpp(seen, work, cards)))
+        return refused("gpu-resident", "VRAM size", why)
     if place.rate is None:
         why = "MIG: a job gets an instance" if place.has_mig else "its VRAM rate is not known"
         held = "the card as a whole" if len(place.gpus) == 1 else "the cards as a whole"
@@ -126,6 +147,26 @@ def on_cards(seen: Seen, work: Workload, place: Placement, cards: node.Cards) ->
         unit=TOKENS,
         basis=_basis(seen, part, place, cards),
     )
+
+
+def _too_little(seen: Seen, work: Workload, cards: node.Cards) -> str:
+    """What the engine lacks that lacks least."""
+    found = min(
+        _demands(seen, work, cards), key=lambda each: each.needed_bytes - (each.free_bytes or 0)
+    )
+    if found.engine == LLAMA_CPP or found.free_bytes is None:
+        return f"{gib(found.needed_bytes)} needed, {_free(cards)}"
+    each = f" on each of {count(found.cards, 'card')}" if found.cards > 1 else ""
+    there = f"{gib(found.free_bytes)} there for it"
+    return f"{found.engine} needs {gib(found.needed_bytes)}{each}, {there}"
+
+
+def _in_llama_cpp(seen: Seen, work: Workload, cards: node.Cards) -> list[str]:
+    """What is said where it alone has the room, and does not read the model in its form."""
+    if LLAMA_CPP in engines_for(work):
+        return []
+    found = demand(seen, work, LLAMA_CPP, cards)
+    return ["llama.cpp would hold it, as a GGUF file of this size"] if found and found.fits else []
 
 
 def _free(cards: node.Cards) -> str:
@@ -185,13 +226,14 @@ def tensor_parallel(seen: Seen, work: Workload, cards: node.Cards) -> Strategy |
 def parallel_cards(work: Workload, cards: int) -> int:
     """Cards that a model can be cut across: its KV heads divide by them, or they by its heads.
 
-    Source: vLLM and SGLang, which copy heads where there are fewer than cards. All of them where
-    the heads are not known.
+    Source: vLLM and SGLang, which copy heads where there are fewer than cards: twice, four times
+    and so on, as the query heads must divide too. All of them where the heads are not known.
     """
     heads = work.kv_heads
     if not heads:
         return cards
-    return max((n for n in range(1, cards + 1) if heads % n == 0 or n % heads == 0), default=1)
+    copies = {heads << power for power in range(cards.bit_length())}
+    return max((n for n in range(1, cards + 1) if heads % n == 0 or n in copies), default=1)
 
 
 def all_reduces(work: Workload) -> int:

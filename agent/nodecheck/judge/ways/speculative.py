@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.seen import Seen
 from nodecheck.judge import node
 from nodecheck.judge.figures import between
 from nodecheck.judge.fits import room
 from nodecheck.judge.rates.ceilings import Range
 from nodecheck.judge.ways.answers import TOKENS, refused, unknown
+from nodecheck.judge.ways.levers import TWICE
 from nodecheck.judge.ways.resident import gpu_resident
 from nodecheck.model import Lever, Strategy, Viability
 from nodecheck.serving import Kind, Workload
@@ -132,9 +132,8 @@ def speculative(seen: Seen, work: Workload, cards: node.Cards) -> Strategy | Non
             return None
         return unknown("speculative", "it has no MTP module, and no draft model's size was given")
     guessing = replace(seen, serving=replace(seen.serving, draft_tokens=drafts_of(seen)))
-    short = _shortage(guessing, work, cards)
-    if short:
-        return refused("speculative", "VRAM size", short)
+    if refusal := _refusal(guessing, work, cards):
+        return refusal
     alone = gpu_resident(seen, work, cards)
     if alone.high is None:
         why = f"{between(gain.floor, gain.high)} times gpu-resident, which is not known"
@@ -174,7 +173,7 @@ def _basis(seen: Seen, work: Workload, gain: Range) -> str:
     by = "a draft model" if seen.serving.draft_bytes else "MTP"
     return (
         f"{gain.floor:.1f}-{gain.high:.1f} x gpu-resident: {by}, {count(drafts, 'token')} ahead, "
-        f"acceptance {share}, {lengths[0]:.1f}-{lengths[1]:.1f} tokens a cycle of "
+        f"acceptance {share}, {between(*lengths)} tokens a cycle of "
         f"{check.floor:.2f}-{check.high:.2f} passes (reference) + {drafts} x {cost.high:.2f}"
         + ("; gains less with more requests at once" if seen.serving.requests > 1 else "")
     )
@@ -182,16 +181,26 @@ def _basis(seen: Seen, work: Workload, gain: Range) -> str:
 
 def _faster(seen: Seen, work: Workload, cards: node.Cards, gain: Range) -> tuple[Lever, ...]:
     """The same on cards of twice the rate: guessing multiplies what they give."""
-    after = gpu_resident(seen, work, replace(cards, gpus=tuple(map(_twice_as_fast, cards.gpus))))
+    after = gpu_resident(seen, work, cards.times_as_fast(TWICE))
     if after.low is None or after.high is None:
         return ()
     low, high = after.low * gain.floor, after.high * gain.high
     return (Lever(resource="bandwidth", change="VRAM of twice the rate", low=low, high=high),)
 
 
-def _twice_as_fast(gpu: Gpu) -> Gpu:
-    rate = gpu.vram_bytes_per_second
-    return replace(gpu, vram_bytes_per_second=2 * rate if rate else None)
+def _refusal(seen: Seen, work: Workload, cards: node.Cards) -> Strategy | None:
+    """Why the engines do not guess here."""
+    if _is_staged(seen, work, cards):
+        why = "the model takes cards in stages, across which SGLang and vLLM do not guess"
+        return refused("speculative", "VRAM of each card", why)
+    short = _shortage(seen, work, cards)
+    return refused("speculative", "VRAM size", short) if short else None
+
+
+def _is_staged(seen: Seen, work: Workload, cards: node.Cards) -> bool:
+    """Whether every engine that reads the model hands tokens from card to card."""
+    every = (room.demand(seen, work, engine, cards) for engine in room.engines_for(work))
+    return all(found is not None and found.stages > 1 for found in every)
 
 
 def _shortage(seen: Seen, work: Workload, cards: node.Cards) -> str | None:

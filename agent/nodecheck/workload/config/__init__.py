@@ -1,4 +1,8 @@
-"""What a Hugging Face configuration implies: tensors, caches, stored bytes. Pure."""
+"""What a Hugging Face configuration implies: tensors, caches, stored bytes. Pure.
+
+A config.json is read in this order: `text_model` finds the text model in it, `families` says how
+such models are built, `layers` which tensors and caches follow, `quantisation` what these weigh.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,8 @@ from nodecheck.serving import Workload
 from nodecheck.workload.assemble import assemble
 from nodecheck.workload.config.describe import Description, describe
 from nodecheck.workload.config.parsing import parse
-from nodecheck.workload.config.quantisation import float_type, scheme, stored
+from nodecheck.workload.config.quantisation.method import float_type, scheme
+from nodecheck.workload.config.quantisation.stored import stored
 from nodecheck.workload.errors import NotEnoughMetadata
 
 __all__ = ["Description", "describe", "from_config", "parse"]

@@ -8,17 +8,17 @@ from typing import Any
 from nodecheck.model import Struct
 from nodecheck.serving import LayerCache
 from nodecheck.workload.config import keys as names
-from nodecheck.workload.config.build import layer_parts, outside, vocabulary_rows
 from nodecheck.workload.config.families import BY_ARCHITECTURE, BY_TYPE
-from nodecheck.workload.config.ffn import expert_counts, has_experts
+from nodecheck.workload.config.family import Family
 from nodecheck.workload.config.keys import Keys
-from nodecheck.workload.config.layers import layer_count, layer_kinds
-from nodecheck.workload.config.layouts import ATTENTION
+from nodecheck.workload.config.layers.ffn import expert_counts, has_experts
+from nodecheck.workload.config.layers.kinds import layer_count, layer_kinds
+from nodecheck.workload.config.layers.layouts import ATTENTION, layer_parts
+from nodecheck.workload.config.layers.model import Model
+from nodecheck.workload.config.layers.mtp import mtp_parts
+from nodecheck.workload.config.layers.outside import outside, vocabulary_rows
 from nodecheck.workload.config.matrix import Matrix
-from nodecheck.workload.config.model import Model
-from nodecheck.workload.config.mtp import mtp_parts
-from nodecheck.workload.config.traits import Family
-from nodecheck.workload.config.wrappers import TextModel, text_model
+from nodecheck.workload.config.text_model import TextModel, text_model
 from nodecheck.workload.errors import WorkloadError, shown
 
 

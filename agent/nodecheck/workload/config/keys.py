@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nodecheck.workload.config.traits import Says
+from nodecheck.workload.config.family import Says
 from nodecheck.workload.errors import NotEnoughMetadata, WorkloadError, shown
 
 LARGEST = 2**31 - 1
@@ -16,7 +16,10 @@ LAYERS = (
     "num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_transformer_layers",
 )  # fmt: skip
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "num_query_heads")
-KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num")
+KV_HEADS = (
+    "num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num",
+    "num_attention_groups",
+)  # fmt: skip
 HEAD_DIM = ("head_dim", "attention_head_dim", "kv_channels")
 WIDTH = ("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "d_inner")
 VOCABULARY = ("vocab_size", "padded_vocab_size")
@@ -24,6 +27,8 @@ CONTEXT = (
     "max_position_embeddings", "n_positions", "n_ctx", "seq_length", "max_seq_len",
     "max_context_length", "max_sequence_length",
 )  # fmt: skip
+MODULES = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
+"""Where configurations say how many modules guess further tokens."""
 
 Names = tuple[str, ...]
 
@@ -58,12 +63,15 @@ class Keys:
         return f"{self.path}.{name}" if self.path else name
 
     def find(self, names: str | Names) -> tuple[str, Any]:
-        """The first of these keys that is there and not null, and its value; else None."""
+        """The first of these keys that is there and not null, and its value; else None.
+
+        A key that is there as null is not taken for absent: no default stands in for it.
+        """
         names = (names,) if isinstance(names, str) else names
         for name in names:
             if self.inner.get(name) is not None:
                 return name, self.inner[name]
-        if names[0] in self.defaults:
+        if names[0] in self.defaults and not any(name in self.inner for name in names):
             value = self.defaults[names[0]]
             self.note(f"{self.named(names[0])} is absent: {value}, as the model's class defines")
             return names[0], value

@@ -7,11 +7,8 @@ from typing import Any
 
 from nodecheck.workload.errors import WorkloadError, shown
 
-LARGEST_BYTES = 16 << 20
-"""The largest text taken, unless a caller allows more: parsed JSON is ten times as large in memory.
-
-Source: the largest config.json seen, one that lists every skipped module of 94 layers, is 0.1 MB.
-"""
+MOST_VALUES = 300_000
+"""More would take over 60 MB once parsed."""
 
 DEEPEST = 100
 """The deepest nesting taken. Source: real files nest 6 deep."""
@@ -20,14 +17,14 @@ _LONGEST_NUMBER = 300
 """Digits; a longer number is infinite to every reader of doubles."""
 
 
-def parse(text: bytes, what: str, *, largest_bytes: int = LARGEST_BYTES) -> dict[str, Any]:
+def parse(text: bytes, what: str) -> dict[str, Any]:
     """The object that a JSON text holds; `what` names the text in messages.
 
     A byte order mark, NaN, Infinity and repeated keys (the last wins) are taken: real files have
-    them. WorkloadError says what else is wrong.
+    them. WorkloadError says what else is wrong. How long a text may be is for who reads it to say.
     """
-    if len(text) > largest_bytes:
-        raise WorkloadError(f"{what} has {len(text)} bytes, more than {largest_bytes}")
+    if sum(text.count(mark) for mark in (b",", b"[", b"{")) > MOST_VALUES:
+        raise WorkloadError(f"{what} holds over {MOST_VALUES:,} values")
     try:
         value = json.loads(text.decode("utf-8-sig"), parse_int=_whole)
     except UnicodeDecodeError as error:

@@ -13,7 +13,7 @@ from nodecheck.serving import LayerCache
 from nodecheck.workload.errors import WorkloadError
 from nodecheck.workload.gguf.header import TensorInfo
 from nodecheck.workload.gguf.keys import Keys, PerLayer
-from nodecheck.workload.gguf.sliding import windows
+from nodecheck.workload.gguf.sliding_windows import windows
 
 Block = Mapping[str, TensorInfo]
 """The tensors of one block by their names in it."""

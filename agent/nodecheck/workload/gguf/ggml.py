@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from nodecheck.model import Struct
 from nodecheck.workload.errors import WorkloadError, shown
 
@@ -14,9 +16,9 @@ class GgmlType(Struct, frozen=True, kw_only=True):
     bytes: int
 
     @property
-    def bits_per_weight(self) -> float:
+    def bits_per_weight(self) -> Fraction:
         """Scales included."""
-        return 8 * self.bytes / self.block
+        return Fraction(8 * self.bytes, self.block)
 
 
 _SIZES = {

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import final
 
+from nodecheck.workload.assemble import MOST_LAYERS
 from nodecheck.workload.errors import NotEnoughMetadata, WorkloadError, shown
 from nodecheck.workload.gguf.header import Skipped, Value
 
-MOST_BLOCKS = 512
 MOST_EXPERTS = 1024
-"""Source: llama.cpp, src/llama-hparams.h, LLAMA_MAX_LAYERS and LLAMA_MAX_EXPERTS."""
+"""Source: llama.cpp, src/llama-hparams.h, LLAMA_MAX_EXPERTS."""
 
 MOST_DIMENSION = 1 << 24
 """Far above any model's. Keeps every product of sizes within 64 bits."""
@@ -89,7 +89,7 @@ class Keys:
         """Yes or no for each layer, or a period; None where the key is absent."""
         value = self._get(key)
         if not isinstance(value, tuple):
-            return self.given(key, most=MOST_BLOCKS)
+            return self.given(key, most=MOST_LAYERS)
         if len(value) < layers:
             raise self.wrong(key, f"where {self.full('block_count')} is {layers}")
         if not set(value) <= {0, 1}:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import final
 
 from nodecheck.serving import Kind, LayerCache, Weights, Workload
-from nodecheck.workload.assemble import PlacedWeights, assemble
+from nodecheck.workload.assemble import MOST_LAYERS, NOT_TEXT, PlacedWeights, assemble, tied_output
 from nodecheck.workload.errors import NotEnoughMetadata, WorkloadError, shown
 from nodecheck.workload.gguf.cache import (
     NO_STATE_IN_SGLANG,
@@ -20,7 +20,7 @@ from nodecheck.workload.gguf.cache import (
     mixer_of,
 )
 from nodecheck.workload.gguf.header import Header, TensorInfo
-from nodecheck.workload.gguf.keys import MOST_BLOCKS, MOST_EXPERTS, Keys, PerLayer
+from nodecheck.workload.gguf.keys import MOST_EXPERTS, Keys, PerLayer
 from nodecheck.workload.gguf.names import (
     CACHE_UNKNOWN,
     KNOWN,
@@ -81,7 +81,7 @@ class _Model:
         self.tensors = [tensor for header in headers for tensor in header.tensors]
         _refuse_others(headers[0], self.tensors)
         self.keys = Keys(headers[0].metadata)
-        self.layers = self.keys.number("block_count", least=1, most=MOST_BLOCKS)
+        self.layers = self.keys.number("block_count", least=1, most=MOST_LAYERS)
         self.mtp_layers = self.keys.number("nextn_predict_layers", 0, most=max(self.layers - 1, 0))
         if self.keys.number("num_loops", 1) > 1:
             raise NotEnoughMetadata("it runs its layers several times, and its reads are not known")
@@ -156,7 +156,8 @@ class _Model:
         for name, tensor in self.outside.items():
             yield None, weights(tensor, kind_outside(name))
         if "output.weight" not in self.outside:
-            yield None, tied_output(self.outside["token_embd.weight"])
+            table = weights(self.outside["token_embd.weight"], Kind.EMBEDDING)
+            yield None, tied_output(table)
 
     def _placed_inside(self) -> Iterable[PlacedWeights]:
         for number, block in enumerate(self.blocks):
@@ -183,7 +184,7 @@ def weights(tensor: TensorInfo, kind: Kind, used: tuple[int, int] = (1, 1)) -> W
     parts, of = used
     if kind is Kind.EMBEDDING:
         parts, of = 1, _rows(tensor)
-    elif kind in (Kind.MTP, Kind.OTHER):
+    elif kind in NOT_TEXT:
         parts = 0
     return Weights(
         kind=kind,
@@ -192,18 +193,6 @@ def weights(tensor: TensorInfo, kind: Kind, used: tuple[int, int] = (1, 1)) -> W
         bytes=tensor.bytes,
         read_parameters=tensor.elements * parts // max(of, 1),
         read_bytes=tensor.bytes * parts // max(of, 1),
-    )
-
-
-def tied_output(embedding: TensorInfo) -> Weights:
-    """The embedding in its other role: read whole, and stored once."""
-    return Weights(
-        kind=Kind.OUTPUT,
-        type=embedding.type,
-        parameters=0,
-        bytes=0,
-        read_parameters=embedding.elements,
-        read_bytes=embedding.bytes,
     )
 
 

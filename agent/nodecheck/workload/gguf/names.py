@@ -58,6 +58,15 @@ def is_recurrent(name: str) -> bool:
     return name.startswith(("ssm_", "time_mix_", "shortconv."))
 
 
+_EMBEDDERS = (
+    "bert", "modern-bert", "nomic-bert", "nomic-bert-moe", "neo-bert", "jina-bert-v2",
+    "jina-bert-v3", "eurobert", "gemma-embedding", "llama-embed",
+)  # fmt: skip
+_IMAGES = (
+    "flux", "sd1", "sd2", "sd3", "sdxl", "aura", "hidream", "cosmos", "hyvid", "wan", "ltxv",
+    "lumina2", "qwen_image", "chroma", "pixart", "pig", "z_image",
+)  # fmt: skip
+
 NO_DECODERS = {
     "clip": "a vision or audio projector (mmproj), to be loaded beside a model",
     "controlvector": "a control vector, to be loaded beside a model",
@@ -70,47 +79,12 @@ NO_DECODERS = {
     "pockettts": "a speech model",
     "t5": "an encoder-decoder model",
     "t5encoder": "an encoder, which generates no tokens",
-    **dict.fromkeys(
-        (
-            "bert",
-            "modern-bert",
-            "nomic-bert",
-            "nomic-bert-moe",
-            "neo-bert",
-            "jina-bert-v2",
-            "jina-bert-v3",
-            "eurobert",
-            "gemma-embedding",
-            "llama-embed",
-        ),
-        "an embedding model, which generates no tokens",
-    ),
+    **dict.fromkeys(_EMBEDDERS, "an embedding model, which generates no tokens"),
     **dict.fromkeys(
         ("dream", "llada", "llada-moe", "rnd1", "diffusion-gemma"),
         "a diffusion language model, which does not generate token by token",
     ),
-    **dict.fromkeys(
-        (
-            "flux",
-            "sd1",
-            "sd2",
-            "sd3",
-            "sdxl",
-            "aura",
-            "hidream",
-            "cosmos",
-            "hyvid",
-            "wan",
-            "ltxv",
-            "lumina2",
-            "qwen_image",
-            "chroma",
-            "pixart",
-            "pig",
-            "z_image",
-        ),
-        "a diffusion model for images or video",
-    ),
+    **dict.fromkeys(_IMAGES, "a diffusion model for images or video"),
     "graniteswitch": "a model that switches adapters, whose reads are not known",
     "hrm_text": "a model that runs its layers several times, whose reads are not known",
 }
@@ -125,14 +99,7 @@ OTHER_TYPES = {
 }
 """Values of general.type beside "model"."""
 
-CACHE_UNKNOWN = {
-    "deepseek4",
-    "dots3note",
-    "glm5-next",
-    "qwen4exp",
-    "minimax-m3",
-    "hy_v4",
-}
+CACHE_UNKNOWN = {"deepseek4", "dots3note", "glm5-next", "qwen4exp", "minimax-m3", "hy_v4"}
 """Known to keep more than keys and values, in ways that are not worked out here."""
 
 # fmt: off

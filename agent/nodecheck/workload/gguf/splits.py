@@ -9,13 +9,10 @@ import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from nodecheck.workload.errors import WorkloadError, shown
+from nodecheck.workload.errors import WorkloadError, listed, shown
 from nodecheck.workload.gguf.header import Header
 
 _NAME = re.compile(r"(.+)-([0-9]{5})-of-([0-9]{5})\.gguf", re.DOTALL)
-_NAMED_AT_MOST = 3
-"""Missing parts that a message names."""
-
 _COUNT, _NUMBER, _TENSORS = "split.count", "split.no", "split.tensors.count"
 
 
@@ -37,9 +34,7 @@ def parts(path: Path, listing: Collection[str]) -> tuple[Path, ...]:
 
 
 def _absent(missing: Sequence[str], count: int) -> str:
-    named = ", ".join(shown(name) for name in missing[:_NAMED_AT_MOST])
-    more = f" and {len(missing) - _NAMED_AT_MOST} more" if len(missing) > _NAMED_AT_MOST else ""
-    return f"{len(missing)} of {count} parts are missing in this folder: {named}{more}"
+    return f"{len(missing)} of {count} parts are missing in this folder: {listed(missing)}"
 
 
 def note(path: Path, found: Sequence[Path]) -> str | None:

@@ -11,7 +11,8 @@ from pathlib import Path, PurePosixPath
 from msgspec.structs import replace
 
 from nodecheck.model import Struct
-from nodecheck.workload.errors import NotEnoughMetadata, WorkloadError, shown
+from nodecheck.workload.errors import NotEnoughMetadata, WorkloadError, listed, shown
+from nodecheck.workload.files import UNFINISHED
 from nodecheck.workload.gguf import splits
 
 MOST_FILES = 20_000
@@ -31,8 +32,6 @@ _NOT_THE_MODEL = re.compile(r"consolidated|adapter_|mmproj|imatrix|.*\blora\b|op
 """Copies in another layout, and what goes with a model."""
 
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt")
-_UNDER_WAY = (".part", ".incomplete", ".crdownload", ".aria2", ".tmp")
-_NAMED_AT_MOST = 5
 
 
 class Choice(Struct, frozen=True, kw_only=True):
@@ -136,11 +135,9 @@ def _check_name(name: str) -> None:
 
 
 def _missing(missing: Sequence[str], of: int, names: Iterable[str]) -> str:
-    named = ", ".join(shown(name) for name in missing[:_NAMED_AT_MOST])
-    more = f" and {len(missing) - _NAMED_AT_MOST} more" if len(missing) > _NAMED_AT_MOST else ""
-    under_way = any(name.endswith(_UNDER_WAY) for name in names)
+    under_way = any(name.endswith(UNFINISHED) for name in names)
     download = "; a download is under way" if under_way else ""
-    return f"{len(missing)} of {of} files are missing: {named}{more}{download}"
+    return f"{len(missing)} of {of} files are missing: {listed(missing)}{download}"
 
 
 def _beside(folder: Path, names: Iterable[str]) -> Choice:
@@ -172,7 +169,7 @@ def _one_model(
         ((prefix, count),) = sets
         return tuple(folder / name for name in _shard_names(prefix, count, names)), ()
     if sets or len(singles) > 1:
-        raise WorkloadError(f"several models: {_listed(tensors)}; name one")
+        raise WorkloadError(f"several models: {listed(tensors)}; name one")
     return (folder / singles[0],), ()
 
 
@@ -191,13 +188,8 @@ def _one_gguf(folder: Path, ggufs: Sequence[str], names: frozenset[str]) -> tupl
     """The one GGUF model, with all its parts."""
     sets = {_GGUF_PART.sub("", name): name for name in reversed(ggufs)}
     if len(sets) > 1:
-        raise WorkloadError(f"several GGUF models: {_listed(sorted(sets.values()))}; name one")
+        raise WorkloadError(f"several GGUF models: {listed(sorted(sets.values()))}; name one")
     return splits.parts(folder / ggufs[0], names)
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED_AT_MOST} more" if len(names) > _NAMED_AT_MOST else ""
-    return ", ".join(shown(name) for name in names[:_NAMED_AT_MOST]) + more
 
 
 def _nothing(names: Iterable[str]) -> WorkloadError:
@@ -209,7 +201,7 @@ def _nothing(names: Iterable[str]) -> WorkloadError:
         return NotEnoughMetadata(what)
     if any(name.endswith(_PICKLES) for name in names):
         return WorkloadError("only PyTorch pickles, which are not read: convert to safetensors")
-    if any(name.endswith(_UNDER_WAY) for name in names):
+    if any(name.endswith(UNFINISHED) for name in names):
         return WorkloadError("nothing but unfinished downloads")
     return WorkloadError(
         "no model: neither *.safetensors, *.gguf nor config.json is in this folder"

@@ -80,12 +80,6 @@ def without_expert_numbers(names: Sequence[str]) -> list[str]:
     return [_EXPERT_NUMBER.sub(EXPERT, name) for name in names]  # a name with a line end in it
 
 
-def within_layer(module: str) -> str:
-    """What follows a layer's number in a module's name; the last word outside of all layers."""
-    found = _LAYER.search(module)
-    return module[found.end() :] if found else module.rsplit(".", 1)[-1]
-
-
 def text_layer(module: str) -> int | None:
     """The number of a layer of the text model; None outside of all, in towers and MTP modules."""
     found = _LAYER.search(module)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from nodecheck.model import Struct
+from nodecheck.workload.config.quantisation.scheme import integer_type
 
 _PART = re.compile(
     r"(.+?)[._](weight\.(?:absmax|quant_map|nested_absmax|nested_quant_map|quant_state\..+)"
@@ -36,7 +37,7 @@ SCALES = frozenset(
 )  # fmt: skip
 """Parts that are no parameters of a model even where they stand alone."""
 
-_NAMES = {"F8_E4M3": "fp8_e4m3", "F8_E5M2": "fp8_e5m2"}
+_TYPE_NAMES = {"F8_E4M3": "fp8_e4m3", "F8_E5M2": "fp8_e5m2"}
 
 
 class Stored(Struct, frozen=True):
@@ -59,8 +60,8 @@ class Packed(Struct, frozen=True):
     bits: int
 
 
-class Matrix(Struct, frozen=True):
-    """What a module's tensors are together: `parameters` is None where nothing says how many."""
+class Contents(Struct, frozen=True):
+    """What a module's tensors hold together: `parameters` is None where nothing says how many."""
 
     type: str
     parameters: int | None
@@ -74,7 +75,7 @@ def split(name: str) -> tuple[str, str]:
 
 def type_name(dtype: str) -> str:
     """A dtype as it is named elsewhere: bf16, fp8_e4m3."""
-    return _NAMES.get(dtype, dtype.lower())
+    return _TYPE_NAMES.get(dtype, dtype.lower())
 
 
 def main_part(parts: Parts) -> Stored:
@@ -83,7 +84,7 @@ def main_part(parts: Parts) -> Stored:
     return found or next(iter(parts.values()))
 
 
-def matrix(parts: Parts, said: Callable[[], Packed | None] = lambda: None) -> Matrix:
+def contents(parts: Parts, said: Callable[[], Packed | None] = lambda: None) -> Contents:
     """The matrix that a module's tensors hold; `said` is asked where their shapes do not tell."""
     main = main_part(parts)
     if "" in parts or not any(name in parts for name in MAIN):
@@ -93,28 +94,28 @@ def matrix(parts: Parts, said: Callable[[], Packed | None] = lambda: None) -> Ma
         if found := reading(parts, main):
             return found
     if len(parts) > 1 and main.dtype in INTEGERS and (packed := said()) is not None:
-        return Matrix(packed.type, main.bytes * 8 // packed.bits)
+        return Contents(packed.type, main.bytes * 8 // packed.bits)
     if len(parts) > 1 and main.dtype == "I8":
-        return Matrix("int8", main.elements)
+        return Contents("int8", main.elements)
     return _plain(main, main.elements)
 
 
-def _plain(main: Stored, elements: int) -> Matrix:
+def _plain(main: Stored, elements: int) -> Contents:
     if main.dtype in NO_NUMBERS:
         elements = 0
     unknown = main.dtype in INTEGERS and elements
-    return Matrix(type_name(main.dtype), None if unknown else elements)
+    return Contents(type_name(main.dtype), None if unknown else elements)
 
 
-def _bitsandbytes(parts: Parts, main: Stored) -> Matrix | None:
+def _bitsandbytes(parts: Parts, main: Stored) -> Contents | None:
     """Two numbers a byte, or one with a scale for each row."""
     if "weight.absmax" in parts:
         states = (part.rpartition("__")[2] for part in parts if "quant_state" in part)
-        return Matrix(f"bnb_{next(states, '4bit')}", 2 * main.bytes)
-    return Matrix("int8", main.elements) if "SCB" in parts else None
+        return Contents(f"bnb_{next(states, '4bit')}", 2 * main.bytes)
+    return Contents("int8", main.elements) if "SCB" in parts else None
 
 
-def _gptq(parts: Parts, main: Stored) -> Matrix | None:
+def _gptq(parts: Parts, main: Stored) -> Contents | None:
     """GPTQ and AWQ, by how zero points are packed: like the weights, for each group of inputs.
 
     scales are [groups, outputs], qzeros [groups, outputs * bits / word].
@@ -131,11 +132,10 @@ def _gptq(parts: Parts, main: Stored) -> Matrix | None:
         return None
     parameters = main.elements * word // bits
     inputs = parameters // main.count // outputs
-    kind = f"int{bits}" if groups == 1 else f"int{bits}_g{inputs // groups}"
-    return Matrix(kind, parameters)
+    return Contents(integer_type(bits, inputs // groups if groups > 1 else None), parameters)
 
 
-def _floats_of_4_bits(parts: Parts, main: Stored) -> Matrix | None:
+def _floats_of_4_bits(parts: Parts, main: Stored) -> Contents | None:
     """MXFP4 and NVFP4: two numbers a byte, and a scale of a byte for 32 or for 16 of them."""
     scale = parts.get("weight_scale") or parts.get("scales")
     if main.dtype not in ("U8", "F4") or scale is None or not scale.elements:
@@ -143,5 +143,5 @@ def _floats_of_4_bits(parts: Parts, main: Stored) -> Matrix | None:
     numbers = main.bytes * 2
     group = numbers // scale.elements
     if scale.dtype == "F8_E4M3" and group == 16:
-        return Matrix("nvfp4", numbers)
-    return Matrix("mxfp4", numbers) if scale.dtype in ("U8", "F8_E8M0") and group == 32 else None
+        return Contents("nvfp4", numbers)
+    return Contents("mxfp4", numbers) if scale.dtype in ("U8", "F8_E8M0") and group == 32 else None

@@ -11,7 +11,7 @@ from nodecheck.workload.config.families.older import OLDER
 from nodecheck.workload.config.families.recurrent import RECURRENT
 from nodecheck.workload.config.families.sparse import SPARSE
 from nodecheck.workload.config.families.sparse_shared import SPARSE_SHARED
-from nodecheck.workload.config.traits import Family
+from nodecheck.workload.config.family import Family
 
 FAMILIES: tuple[Family, ...] = (
     *DENSE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nodecheck.workload.config.traits import Attention, Family, Mlp, Switch
+from nodecheck.workload.config.family import Attention, Experts, Family, Mlp, Switch
 
 BIAS = Switch("attention_bias")
 LLAMA_ATTENTION = Attention(bias=BIAS, output_bias=BIAS)
@@ -18,7 +18,7 @@ BIASED = Switch("bias", absent=True)
 
 DENSE = (
     Family(
-        types=("llama", "granite", "iquestcoder", "aquila", "Yi", "xverse"),
+        types=("llama", "granite", "iquestcoder", "aquila", "Yi", "xverse", "Emu3"),
         architectures=(
             "LlamaForCausalLM",
             "LLaMAForCausalLM",
@@ -27,10 +27,18 @@ DENSE = (
             "AquilaForCausalLM",
             "YiForCausalLM",
             "XverseForCausalLM",
+            "Emu3ForCausalLM",
         ),
         source="transformers, modeling_llama.py, modeling_granite.py",
         attention=LLAMA_ATTENTION,
         mlp=MLP_BIAS,
+        defaults={
+            "vocab_size": 32000,
+            "hidden_size": 4096,
+            "intermediate_size": 11008,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 32,
+        },
     ),
     Family(
         types=("cwm",),
@@ -45,7 +53,15 @@ DENSE = (
         architectures=("MistralForCausalLM", "Ministral3ForCausalLM", "HeliumForCausalLM"),
         source="transformers, modeling_mistral.py; llama.cpp converts it to llama, without window",
         kinds="sliding",
-        defaults={"num_attention_heads": 32},
+        defaults={
+            "vocab_size": 32000,
+            "hidden_size": 4096,
+            "intermediate_size": 14336,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 8,
+            "sliding_window": 4096,
+        },
         llama_cpp_windows=False,
     ),
     Family(
@@ -61,6 +77,12 @@ DENSE = (
         source="openbmb, modeling_minicpm.py",
         tied=True,
         attention=LLAMA_ATTENTION,
+        experts=Experts(
+            mlp=Mlp(gate="w1", up="w3", down="w2"),
+            count=("num_experts",),
+            width=("intermediate_size",),
+            optional=True,
+        ),
     ),
     Family(
         types=("internlm",),
@@ -131,6 +153,16 @@ DENSE = (
         kinds="upper_sliding",
         llama_cpp_windows=False,
         attention=Attention(bias=True),
+        defaults={
+            "vocab_size": 151936,
+            "hidden_size": 4096,
+            "intermediate_size": 22016,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 32,
+            "sliding_window": 4096,
+            "max_window_layers": 28,
+        },
     ),
     Family(
         types=("mimo",),
@@ -169,8 +201,12 @@ DENSE = (
         mlp=MLP_BIAS,
     ),
     Family(
-        types=("ernie4_5",),
-        architectures=("Ernie4_5ForCausalLM", "Ernie4_5_ForCausalLM"),
+        types=("ernie4_5", "paddleocr_vl", "paddleocr_vl_text"),
+        architectures=(
+            "Ernie4_5ForCausalLM",
+            "Ernie4_5_ForCausalLM",
+            "PaddleOCRVLForConditionalGeneration",
+        ),
         source="transformers, modeling_ernie4_5.py",
         tied=True,
         attention=Attention(bias=Switch("use_bias"), output_bias=Switch("use_bias")),

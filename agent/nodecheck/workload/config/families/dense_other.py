@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nodecheck.workload.config.families.dense import AFTER, BIAS, LLAMA_ATTENTION, MLP_BIAS, NORMED
-from nodecheck.workload.config.traits import Attention, Family, Mlp, Switch
+from nodecheck.workload.config.family import Attention, Family, Mlp, Switch
 
 DENSE_OTHER = (
     Family(
@@ -45,9 +45,9 @@ DENSE_OTHER = (
         types=("hyperclovax",),
         architectures=("HyperCLOVAXForCausalLM",),
         source="transformers, modeling_hyperclovax.py",
-        norms=("input_layernorm", "post_attention_layernorm", "post_norm1", "post_norm2"),
         attention=LLAMA_ATTENTION,
         mlp=MLP_BIAS,
+        beside=("post_norms",),
     ),
     Family(
         types=("olmo",),
@@ -72,12 +72,13 @@ DENSE_OTHER = (
         attention=Attention(bias=BIAS, output_bias=BIAS, norm=True, norm_width="full"),
     ),
     Family(
-        types=("exaone4",),
+        types=("exaone4", "exaone4_5_text"),
         architectures=("Exaone4ForCausalLM",),
-        source="transformers, modeling_exaone4.py",
+        source="transformers, modeling_exaone4.py; its module as vLLM, models/exaone_moe_mtp.py",
         norms=AFTER,
         kinds="every_4",
         attention=Attention(norm=True),
+        mtp="qwen",
     ),
     Family(
         types=("cohere",),
@@ -99,6 +100,14 @@ DENSE_OTHER = (
         kinds="every_4",
         context=("model_max_length",),
         attention=LLAMA_ATTENTION,
+        defaults={
+            "vocab_size": 256000,
+            "hidden_size": 8192,
+            "intermediate_size": 22528,
+            "num_hidden_layers": 40,
+            "num_attention_heads": 64,
+            "sliding_window": 4096,
+        },
     ),
     Family(
         types=("glm",),
@@ -118,6 +127,19 @@ DENSE_OTHER = (
             "post_mlp_layernorm",
         ),
         attention=Attention(bias=Switch("attention_bias", absent=True)),
+        mlp=Mlp(fused="gate_up_proj"),
+    ),
+    Family(
+        types=("glm_ocr_text",),
+        architectures=("GlmOcrForConditionalGeneration",),
+        source="transformers, modeling_glm_ocr.py",
+        norms=(
+            "input_layernorm",
+            "post_attention_layernorm",
+            "post_self_attn_layernorm",
+            "post_mlp_layernorm",
+        ),
+        attention=Attention(bias=BIAS),
         mlp=Mlp(fused="gate_up_proj"),
     ),
     Family(
@@ -144,13 +166,38 @@ DENSE_OTHER = (
         ),
     ),
     Family(
-        types=("phi3",),
-        architectures=("Phi3ForCausalLM",),
+        types=("phi3", "phi3_v"),
+        architectures=("Phi3ForCausalLM", "Phi3VForCausalLM"),
         source="transformers, modeling_phi3.py; llama.cpp, src/models/phi3.cpp, keeps all tokens",
         kinds="sliding",
         attention=Attention(fused="qkv_proj"),
         mlp=Mlp(fused="gate_up_proj"),
         llama_cpp_windows=False,
+    ),
+    Family(
+        types=("phi4mm", "phi4_multimodal"),
+        architectures=("Phi4MMForCausalLM", "Phi4MultimodalForCausalLM"),
+        source="transformers, modeling_phi4_multimodal.py",
+        kinds="sliding",
+        attention=Attention(fused="qkv_proj"),
+        mlp=Mlp(fused="gate_up_proj"),
+        llama_cpp_windows=False,
+        remarks=("towers and adapters (LoRA) for images and sound are not counted",),
+    ),
+    Family(
+        types=("nanochat",),
+        architectures=("NanoChatForCausalLM",),
+        source="transformers, modeling_nanochat.py: norms without numbers",
+        norm_weight=False,
+        attention=LLAMA_ATTENTION,
+        mlp=Mlp(gated=False, up="fc1", down="fc2"),
+    ),
+    Family(
+        types=("diffllama",),
+        architectures=("DiffLlamaForCausalLM",),
+        source="transformers, modeling_diffllama.py",
+        attention=LLAMA_ATTENTION,
+        beside=("lambdas",),
     ),
     Family(
         types=("stablelm", "stablelm_epoch"),
@@ -188,6 +235,17 @@ DENSE_OTHER = (
         source="transformers, modeling_granite_swa.py",
         tied=True,
         attention=Attention(bias=BIAS, output_bias=BIAS, sinks="sinks"),
+        mlp=MLP_BIAS,
+    ),
+    Family(
+        types=("nemotron-nas", "deci"),
+        architectures=("DeciLMForCausalLM",),
+        source="vLLM, models/nemotron_nas.py; llama.cpp, conversion/deci.py",
+        kinds="block_configs",
+        heads="chosen",
+        layout="chosen",
+        mixers={"full": ("grouped",), "mlp": ()},
+        attention=LLAMA_ATTENTION,
         mlp=MLP_BIAS,
     ),
     Family(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nodecheck.workload.config.families.dense import BIAS, SANDWICH
-from nodecheck.workload.config.traits import Attention, Experts, Family, Switch
+from nodecheck.workload.config.family import Attention, Experts, Family, Switch
 
 STORED = "layers that share a cache are counted with the key and value matrices that files hold"
 """Source: transformers, which leaves those tensors of a checkpoint unread."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from nodecheck.workload.config.families.dense import BIAS
 from nodecheck.workload.config.families.sparse import (
     CORRECTED,
+    GRANITE_EXPERTS,
     GRANITE_SHARED,
+    MIXTRAL_EXPERTS,
     MIXTRAL_MLP,
     QWEN_SHARED,
     ROUTED,
 )
-from nodecheck.workload.config.traits import Attention, Experts, Family, Mlp, Shared, Ssm, Switch
+from nodecheck.workload.config.family import Attention, Experts, Family, Mlp, Shared, Ssm, Switch
 
 GATED = Attention(bias=BIAS, output_bias=BIAS, norm=True, gated=True)
 DELTA_NET = {"recurrent": ("delta_net",), "full": ("grouped",)}
@@ -70,12 +74,7 @@ HYBRID = (
         source="transformers, modeling_minimax.py",
         kinds="attn_type_list",
         mixers={"recurrent": ("lightning",), "full": ("grouped",)},
-        experts=Experts(
-            module="block_sparse_moe",
-            mlp=MIXTRAL_MLP,
-            count=("num_local_experts",),
-            width=("intermediate_size",),
-        ),
+        experts=MIXTRAL_EXPERTS,
         sglang_keeps=False,
     ),
     Family(
@@ -104,6 +103,7 @@ HYBRID = (
             correction=CORRECTED,
             latent="moe_latent_size",
         ),
+        mtp="nemotron",
         ssm=Ssm(
             module="mixer",
             heads=("mamba_num_heads",),
@@ -167,15 +167,7 @@ HYBRID = (
             down="output_linear",
             width=("shared_intermediate_size",),
         ),
-        experts=Experts(
-            module="block_sparse_moe",
-            router="router.layer",
-            mlp=Mlp(fused="input_linear", down="output_linear"),
-            experts="",
-            count=("num_local_experts",),
-            width=("intermediate_size",),
-            shared=GRANITE_SHARED,
-        ),
+        experts=replace(GRANITE_EXPERTS, shared=GRANITE_SHARED),
         ssm=NAMED_MAMBA,
     ),
     Family(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from nodecheck.workload.config.families.sparse import CORRECTED, DEEPSEEK_SHARED, ROUTED
-from nodecheck.workload.config.traits import Experts, Family, Mlp, Switch
+from msgspec.structs import replace
+
+from nodecheck.workload.config.families.sparse import DEEPSEEK_SHARED, ROUTED, ROUTED_EXPERTS
+from nodecheck.workload.config.family import Experts, Family, Mlp, Switch
 
 MLA = {"full": ("latent",)}
-DEEPSEEK_EXPERTS = Experts(
-    count=ROUTED, layers="after_dense", shared=DEEPSEEK_SHARED, correction=CORRECTED, optional=True
-)
+DEEPSEEK_EXPERTS = replace(ROUTED_EXPERTS, optional=True)
 
 LATENT = (
     Family(
@@ -19,8 +19,15 @@ LATENT = (
         experts=Experts(count=ROUTED, layers="after_dense", shared=DEEPSEEK_SHARED, optional=True),
     ),
     Family(
-        types=("deepseek_v3", "kimi_k2"),
-        architectures=("DeepseekV3ForCausalLM",),
+        types=("mistral4",),
+        architectures=("Mistral4ForCausalLM",),
+        source="transformers, modeling_mistral4.py",
+        mixers=MLA,
+        experts=Experts(count=ROUTED, layers="after_dense", shared=DEEPSEEK_SHARED, optional=True),
+    ),
+    Family(
+        types=("deepseek_v3", "kimi_k2", "sarvam_mla"),
+        architectures=("DeepseekV3ForCausalLM", "SarvamMLAForCausalLM"),
         source="transformers, modeling_deepseek_v3.py",
         mixers=MLA,
         experts=DEEPSEEK_EXPERTS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nodecheck.workload.config.traits import Attention, Family, Mlp, Switch
+from nodecheck.workload.config.family import Attention, Family, Mlp, Switch
 
 GPT_ATTENTION = Attention(
     module="attn", fused="c_attn", output="c_proj", bias=True, output_bias=True
@@ -215,6 +215,13 @@ OLDER = (
             norm_bias=True,
         ),
         mlp=Mlp(gated=False, up="dense_h_to_4h", down="dense_4h_to_h", bias=True),
+        defaults={
+            "vocab_size": 262144,
+            "hidden_size": 4096,
+            "intermediate_size": 16384,
+            "num_hidden_layers": 36,
+            "num_attention_heads": 64,
+        },
     ),
     Family(
         types=("exaone",),

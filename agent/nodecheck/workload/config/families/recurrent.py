@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nodecheck.workload.config.traits import Family, Mlp, Ssm, Switch
+from nodecheck.workload.config.family import Family, Mlp, Ssm, Switch
 
 RECURRENT = (
     Family(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from nodecheck.workload.config.families.dense import AFTER, BIAS, NORMED
-from nodecheck.workload.config.traits import Attention, Experts, Family, Mlp, Shared, Switch
+from nodecheck.workload.config.family import Attention, Experts, Family, Mlp, Shared, Switch
 
 MIXTRAL_MLP = Mlp(gate="w1", up="w3", down="w2")
 ROUTED = ("n_routed_experts", "num_experts", "num_local_experts")
@@ -14,6 +16,15 @@ QWEN_SHARED = Shared(
 )
 DEEPSEEK_SHARED = Shared(count=("n_shared_experts", "num_shared_experts"))
 CORRECTED = "gate.e_score_correction_bias"
+MIXTRAL_EXPERTS = Experts(
+    module="block_sparse_moe",
+    mlp=MIXTRAL_MLP,
+    count=("num_local_experts",),
+    width=("intermediate_size",),
+)
+ROUTED_EXPERTS = Experts(
+    count=ROUTED, layers="after_dense", shared=DEEPSEEK_SHARED, correction=CORRECTED
+)
 GRANITE_SHARED = Shared(
     module="shared_mlp",
     mlp=Mlp(fused="input_linear", down="output_linear"),
@@ -34,12 +45,7 @@ SPARSE = (
         architectures=("MixtralForCausalLM",),
         source="transformers, modeling_mixtral.py",
         kinds="sliding",
-        experts=Experts(
-            module="block_sparse_moe",
-            mlp=MIXTRAL_MLP,
-            count=("num_local_experts",),
-            width=("intermediate_size",),
-        ),
+        experts=MIXTRAL_EXPERTS,
         llama_cpp_windows=False,
     ),
     Family(
@@ -100,12 +106,7 @@ SPARSE = (
         norm_bias=True,
         head_bias=Switch("lm_head_bias"),
         attention=Attention(bias=BIAS, output_bias=BIAS),
-        experts=Experts(
-            module="block_sparse_moe",
-            mlp=MIXTRAL_MLP,
-            count=("num_local_experts",),
-            width=("intermediate_size",),
-        ),
+        experts=MIXTRAL_EXPERTS,
     ),
     Family(
         types=("granitemoe",),
@@ -119,15 +120,7 @@ SPARSE = (
         architectures=("GraniteMoeSharedForCausalLM",),
         source="transformers, modeling_granitemoeshared.py",
         attention=Attention(bias=BIAS, output_bias=BIAS),
-        experts=Experts(
-            module="block_sparse_moe",
-            router="router.layer",
-            mlp=Mlp(fused="input_linear", down="output_linear"),
-            experts="",
-            count=("num_local_experts",),
-            width=("intermediate_size",),
-            shared=GRANITE_SHARED,
-        ),
+        experts=replace(GRANITE_EXPERTS, shared=GRANITE_SHARED),
     ),
     Family(
         types=("gpt_oss",),

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from nodecheck.workload.config.families.dense import BIAS, NORMED
-from nodecheck.workload.config.families.sparse import CORRECTED, DEEPSEEK_SHARED, ROUTED
-from nodecheck.workload.config.traits import Attention, Experts, Family, Mlp, Shared, Switch
+from nodecheck.workload.config.families.sparse import (
+    CORRECTED,
+    DEEPSEEK_SHARED,
+    ROUTED,
+    ROUTED_EXPERTS,
+)
+from nodecheck.workload.config.family import Attention, Experts, Family, Mlp, Shared, Switch
 
 SPARSE_SHARED = (
     Family(
@@ -12,9 +17,7 @@ SPARSE_SHARED = (
         architectures=("Glm4MoeForCausalLM",),
         source="transformers, modeling_glm4_moe.py",
         attention=Attention(bias=BIAS, norm=Switch("use_qk_norm")),
-        experts=Experts(
-            count=ROUTED, layers="after_dense", shared=DEEPSEEK_SHARED, correction=CORRECTED
-        ),
+        experts=ROUTED_EXPERTS,
         mtp="deepseek",
     ),
     Family(
@@ -24,18 +27,30 @@ SPARSE_SHARED = (
         kinds="upper_sliding",
         llama_cpp_windows=False,
         attention=NORMED,
+        experts=ROUTED_EXPERTS,
+    ),
+    Family(
+        types=("aria_text",),
+        architectures=("AriaTextForCausalLM", "AriaForConditionalGeneration"),
+        source="transformers, modeling_aria.py",
+        attention=Attention(bias=BIAS, output_bias=BIAS),
         experts=Experts(
-            count=ROUTED, layers="after_dense", shared=DEEPSEEK_SHARED, correction=CORRECTED
+            router="router",
+            mlp=Mlp(fused="fc1", down="fc2"),
+            experts="experts",
+            count=("moe_num_experts",),
+            used=("moe_topk", "num_experts_per_tok"),
+            width=("moe_intermediate_size", "intermediate_size"),
+            shared=Shared(count=("moe_num_shared_experts",)),
         ),
+        defaults={"moe_num_shared_experts": 2},
     ),
     Family(
         types=("solar_open",),
         architectures=("SolarOpenForCausalLM",),
         source="transformers, modeling_solar_open.py",
         attention=Attention(bias=BIAS, norm=Switch("use_qk_norm")),
-        experts=Experts(
-            count=ROUTED, layers="after_dense", shared=DEEPSEEK_SHARED, correction=CORRECTED
-        ),
+        experts=ROUTED_EXPERTS,
     ),
     Family(
         types=("hy_v3",),
@@ -155,6 +170,49 @@ SPARSE_SHARED = (
         layout="sinks_in_windows",
         attention=Attention(bias=BIAS),
         experts=Experts(count=ROUTED, layers="after_dense", correction=CORRECTED),
+    ),
+    Family(
+        types=("step3p5", "step3p7"),
+        architectures=(
+            "Step3p5ForCausalLM",
+            "Step3p7FlashForCausalLM",
+            "Step3p7ForConditionalGeneration",
+        ),
+        source="transformers, modeling_step3p7.py",
+        heads="sliding_own",
+        attention=Attention(
+            bias=BIAS, output_bias=BIAS, norm=True, gate="g_proj", gate_width="head"
+        ),
+        experts=Experts(
+            module="moe",
+            count=("moe_num_experts", *ROUTED),
+            used=("moe_top_k", "num_experts_per_tok"),
+            layers="enumerated",
+            shared=Shared(module="share_expert", width=("share_expert_dim", "share_expert_dims")),
+            correction="router_bias",
+            corrected=Switch("use_moe_router_bias", absent=True),
+        ),
+    ),
+    Family(
+        types=("minimax_m3", "minimax_m3_text", "minimax_m3_vl_text"),
+        architectures=("MiniMaxM3ForCausalLM", "MiniMaxM3SparseForCausalLM"),
+        source="transformers, modeling_minimax_m3_vl.py",
+        kinds="sparse_attention_freq",
+        mixers={"full": ("grouped",), "indexed": ("block_indexed",)},
+        attention=Attention(norm=True),
+        mlp=Mlp(width=("dense_intermediate_size",)),
+        experts=Experts(
+            module="block_sparse_moe",
+            mlp=Mlp(gate="w1", up="w3", down="w2"),
+            count=("num_local_experts",),
+            width=("intermediate_size",),
+            layers="after_dense",
+            shared=Shared(
+                module="block_sparse_moe.shared_experts", width=("shared_intermediate_size",)
+            ),
+            correction="e_score_correction_bias",
+            corrected=Switch("use_routing_bias", absent=True),
+        ),
     ),
 )
 """The families, each with where its layout was read."""

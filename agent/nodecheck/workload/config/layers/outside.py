@@ -1,25 +1,13 @@
-"""A model's tensors and caches: embeddings, layers, head. Pure."""
+"""What stands once in a model, outside of all layers: embeddings, the last norm, the head. Pure."""
 
 from __future__ import annotations
 
-from nodecheck.serving import Kind, LayerCache
+from nodecheck.serving import Kind
 from nodecheck.workload.config import keys as names
-from nodecheck.workload.config.beside import OUTSIDE
-from nodecheck.workload.config.layouts import LAYOUTS
+from nodecheck.workload.config.layers.extras import OUTSIDE
+from nodecheck.workload.config.layers.model import Model
+from nodecheck.workload.config.layers.tensors import Tensors
 from nodecheck.workload.config.matrix import Matrix
-from nodecheck.workload.config.model import Model
-from nodecheck.workload.config.tensors import Tensors
-
-
-def layer_parts(m: Model) -> tuple[list[Matrix], dict[int, LayerCache]]:
-    """The tensors of all layers, and what each remembers."""
-    matrices: list[Matrix] = []
-    caches: dict[int, LayerCache] = {}
-    for layer, kind in enumerate(m.kinds):
-        t = Tensors(f"{m.root}.{m.family.blocks}.{layer}", layer)
-        caches[layer] = LAYOUTS[m.family.layout](m, t, layer, kind)
-        matrices += t.all
-    return matrices, caches
 
 
 def outside(m: Model, *, tied: bool) -> list[Matrix]:

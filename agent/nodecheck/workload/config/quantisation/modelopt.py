@@ -6,9 +6,10 @@ Source: Model-Optimizer, modelopt/torch/export: convert_hf_config.py, quant_util
 from __future__ import annotations
 
 from nodecheck.workload.config.keys import Keys
-from nodecheck.workload.config.schemes import Coding, Scheme
-from nodecheck.workload.config.schemes_float import F32_BYTES, MXFP4_COLUMNS
-from nodecheck.workload.config.schemes_keys import (
+from nodecheck.workload.config.quantisation.module_names import Named
+from nodecheck.workload.config.quantisation.narrow_floats import F32_BYTES, MICROSCALED, microscaled
+from nodecheck.workload.config.quantisation.scheme import Coding, Scheme, integer_type
+from nodecheck.workload.config.quantisation.shared_keys import (
     Checkpoint,
     entry,
     group_size,
@@ -17,32 +18,28 @@ from nodecheck.workload.config.schemes_keys import (
     skipped,
     text,
 )
-from nodecheck.workload.config.skips import Named
 from nodecheck.workload.errors import WorkloadError, shown
 
 BLOCK = 128
 """Rows and columns of FP8_PB_WO's blocks, and columns of an AWQ group."""
-
-NVFP4_COLUMNS = 16
-"""Numbers that share one E4M3 scale."""
 
 MIXED = "mixed_precision"
 
 AWQ_NOTE = "AWQ's pre_quant_scale is not counted: config.json does not say which matrices have one"
 
 
-def modelopt(keys: Keys, checkpoint: Checkpoint) -> Scheme | None:
+def modelopt(keys: Keys, _checkpoint: Checkpoint) -> Scheme | None:
     """The scheme that quant_algo names; None where it says that nothing is quantised."""
     algorithm = text(keys, "quant_algo")
     if not algorithm or algorithm == "no_quant":
         return None
-    named: Named[Coding] = Named(checkpoint.budget)
+    named: Named[Coding] = Named()
     if algorithm == MIXED:
         _name_layers(keys, named)
     return Scheme(
         method="modelopt",
         default=None if algorithm == MIXED else _coding(keys, algorithm),
-        skips=skipped(keys, checkpoint.budget),
+        skips=skipped(keys),
         named=named,
         kv_type=(kv_type := _kv_type(keys)),
         kv_scale_bytes=F32_BYTES if kv_type else 0,
@@ -66,57 +63,45 @@ def _name_layers(keys: Keys, named: Named[Coding]) -> None:
         named.add(module, codings[key])
 
 
+def _by_row(kind: str, matrix_bytes: int = 0) -> Coding:
+    return Coding(type=kind, bits=8, scale_rows=1, scale_bytes=F32_BYTES, matrix_bytes=matrix_bytes)
+
+
+CODINGS = {
+    "fp8": Coding(type="fp8_e4m3", bits=8, scale_bytes=F32_BYTES, matrix_bytes=F32_BYTES),
+    "fp8_per_channel_per_token": _by_row("fp8_e4m3"),
+    "w8a16": _by_row("int8"),
+    "w8a8_sq_per_channel": _by_row("int8", F32_BYTES),
+    "fp8_pb_wo": Coding(
+        type="fp8_e4m3", bits=8, scale_rows=BLOCK, scale_columns=BLOCK, scale_bytes=F32_BYTES
+    ),
+    "mxfp4": microscaled("mxfp4"),
+    "w4a8_mxfp4_fp8": microscaled("mxfp4", matrix_bytes=F32_BYTES),
+    "mxfp8": microscaled("mxfp8"),
+}
+"""The algorithms without a group of their own; weight_scale_2 and input_scale are F32, once a
+matrix."""
+
+
 def _coding(keys: Keys, algorithm: str) -> Coding:
-    """How a matrix is stored; weight_scale_2 and input_scale are F32, once a matrix."""
+    """How a matrix is stored; NotEnoughMetadata for an algorithm that is not known."""
     if algorithm in ("nvfp4", "nvfp4_awq", "w4a16_nvfp4", "w4a8_nvfp4_fp8"):
-        return Coding(
-            type="nvfp4",
-            bits=4,
-            scale_rows=1,
-            scale_columns=_group(keys, NVFP4_COLUMNS),
-            scale_bytes=1,
-            matrix_bytes=F32_BYTES if algorithm == "w4a16_nvfp4" else 2 * F32_BYTES,
-        )
+        scales = F32_BYTES if algorithm == "w4a16_nvfp4" else 2 * F32_BYTES
+        columns = _group(keys, MICROSCALED["nvfp4"][1])
+        return microscaled("nvfp4", columns=columns, matrix_bytes=scales)
     if algorithm in ("w4a16_awq", "w4a8_awq"):
         group = _group(keys, BLOCK)
         return Coding(
-            type=f"int4_g{group}",
+            type=integer_type(4, group),
             bits=4,
             scale_rows=1,
             scale_columns=group,
             scale_bytes=F32_BYTES,
             matrix_bytes=0 if algorithm == "w4a16_awq" else 2 * F32_BYTES,
         )
-    simple = {
-        "fp8": Coding(type="fp8_e4m3", bits=8, scale_bytes=F32_BYTES, matrix_bytes=F32_BYTES),
-        "fp8_per_channel_per_token": _by_row("fp8_e4m3"),
-        "w8a16": _by_row("int8"),
-        "w8a8_sq_per_channel": _by_row("int8", F32_BYTES),
-        "fp8_pb_wo": Coding(
-            type="fp8_e4m3", bits=8, scale_rows=BLOCK, scale_columns=BLOCK, scale_bytes=F32_BYTES
-        ),
-        "mxfp4": _in_groups("mxfp4", 4),
-        "w4a8_mxfp4_fp8": _in_groups("mxfp4", 4, F32_BYTES),
-        "mxfp8": _in_groups("mxfp8", 8),
-    }
-    if algorithm not in simple:
+    if algorithm not in CODINGS:
         raise not_known(f"modelopt {shown(algorithm)}")
-    return simple[algorithm]
-
-
-def _by_row(kind: str, matrix_bytes: int = 0) -> Coding:
-    return Coding(type=kind, bits=8, scale_rows=1, scale_bytes=F32_BYTES, matrix_bytes=matrix_bytes)
-
-
-def _in_groups(kind: str, bits: int, matrix_bytes: int = 0) -> Coding:
-    return Coding(
-        type=kind,
-        bits=bits,
-        scale_rows=1,
-        scale_columns=MXFP4_COLUMNS,
-        scale_bytes=1,
-        matrix_bytes=matrix_bytes,
-    )
+    return CODINGS[algorithm]
 
 
 def _group(keys: Keys, absent: int) -> int:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from nodecheck.serving import Kind
 from nodecheck.workload.config.keys import Keys
-from nodecheck.workload.config.schemes import Coding, Scheme
-from nodecheck.workload.config.schemes_keys import (
+from nodecheck.workload.config.quantisation.module_names import Named
+from nodecheck.workload.config.quantisation.narrow_floats import MICROSCALED, microscaled
+from nodecheck.workload.config.quantisation.scheme import Coding, Scheme, integer_type
+from nodecheck.workload.config.quantisation.shared_keys import (
     Checkpoint,
     bits,
     choice,
@@ -15,7 +17,6 @@ from nodecheck.workload.config.schemes_keys import (
     section_or_none,
     skipped,
 )
-from nodecheck.workload.config.skips import Named
 from nodecheck.workload.errors import WorkloadError, shown
 
 WORD_BITS = 32
@@ -28,12 +29,12 @@ FLOAT_BITS = 16
 """So many bits or more in an override say that a module is left in float."""
 
 
-def gptq(keys: Keys, checkpoint: Checkpoint) -> Scheme:
+def gptq(keys: Keys, _checkpoint: Checkpoint) -> Scheme:
     """GPTQ. Source: AutoGPTQ and GPTQModel, QuantLinear: qweight, qzeros, scales, g_idx."""
     choice(keys, "checkpoint_format", ("gptq", "gptq_v2"), "gptq")
     number, group = bits(keys, (2, 3, 4, 8)), group_size(keys, 128)
-    skips = skipped(keys, checkpoint.budget)
-    named: Named[Coding] = Named(checkpoint.budget)
+    skips = skipped(keys)
+    named: Named[Coding] = Named()
     if (dynamic := section_or_none(keys, "dynamic")) is not None:
         _gptq_dynamic(dynamic, number, group, skips, named)
     inside = _gptq_modules(keys)
@@ -90,7 +91,7 @@ def _gptq_dynamic(
         named.add(expression, _gptq_coding(own_bits, own_group))
 
 
-def awq(keys: Keys, checkpoint: Checkpoint) -> Scheme:
+def awq(keys: Keys, _checkpoint: Checkpoint) -> Scheme:
     """AWQ. Source: AutoAWQ, awq/modules/linear: gemm packs zero points, gemv pads their width."""
     version = choice(
         keys, "version", ("gemm", "gemv", "gemv_fast", "exllama", "exllamav2", "ipex"), "gemm"
@@ -100,8 +101,7 @@ def awq(keys: Keys, checkpoint: Checkpoint) -> Scheme:
     return Scheme(
         method="awq",
         default=_awq_coding(version, number, group),
-        skips=skipped(keys, checkpoint.budget, inside_words=True),
-        named=Named(checkpoint.budget),
+        skips=skipped(keys, inside_words=True),
         layers_only=True,
     )
 
@@ -132,7 +132,7 @@ def _awq_coding(version: str, number: int, group: int | None) -> Coding:
     )
 
 
-def auto_round(keys: Keys, checkpoint: Checkpoint) -> Scheme:
+def auto_round(keys: Keys, _checkpoint: Checkpoint) -> Scheme:
     """AutoRound, which stores as GPTQ or AWQ does. Source: auto-round, export formats."""
     packing = choice(
         keys,
@@ -142,8 +142,8 @@ def auto_round(keys: Keys, checkpoint: Checkpoint) -> Scheme:
     )
     choice(keys, "data_type", ("int",), "int")
     number, group = bits(keys, (2, 3, 4, 8)), group_size(keys, 128)
-    skips = skipped(keys, checkpoint.budget)
-    named: Named[Coding] = Named(checkpoint.budget)
+    skips = skipped(keys)
+    named: Named[Coding] = Named()
     extra = section_or_none(keys, "extra_config") or Keys({}, {})
     for module in extra.inner:
         override = entry(extra, module)
@@ -163,13 +163,13 @@ def auto_round(keys: Keys, checkpoint: Checkpoint) -> Scheme:
     )
 
 
-def mlx(keys: Keys, checkpoint: Checkpoint) -> Scheme:
+def mlx(keys: Keys, _checkpoint: Checkpoint) -> Scheme:
     """MLX's own `quantization`. Source: mlx_lm, utils.quantize_model; mlx.core.quantize.
 
     It takes embedding, output and routers too, unless an entry by a module's name says otherwise.
     """
-    skips = skipped(keys, checkpoint.budget)
-    named: Named[Coding] = Named(checkpoint.budget)
+    skips = skipped(keys)
+    named: Named[Coding] = Named()
     for module, value in keys.inner.items():
         if value is False:
             skips.add(module, value=True)
@@ -187,14 +187,9 @@ def mlx(keys: Keys, checkpoint: Checkpoint) -> Scheme:
 
 
 def _mlx_coding(keys: Keys) -> Coding:
-    mode = choice(keys, "mode", ("affine", "mxfp4", "nvfp4", "mxfp8"), "affine")
-    floats = {"mxfp4": (4, 32), "nvfp4": (4, 16), "mxfp8": (8, 32)}
-    if mode in floats:
-        number, group = floats[mode]
-        return Coding(
-            type=mode, bits=number, word_bits=WORD_BITS,
-            scale_rows=1, scale_columns=group, scale_bytes=1,
-        )  # fmt: skip
+    mode = choice(keys, "mode", ("affine", *MICROSCALED), "affine")
+    if mode in MICROSCALED:
+        return microscaled(mode, word_bits=WORD_BITS)
     number, group_or_row = bits(keys, (2, 3, 4, 5, 6, 8)), group_size(keys, 64)
     return Coding(
         type=integer_type(number, group_or_row),
@@ -206,7 +201,7 @@ def _mlx_coding(keys: Keys) -> Coding:
     )
 
 
-def bitsandbytes(keys: Keys, checkpoint: Checkpoint) -> Scheme:
+def bitsandbytes(keys: Keys, _checkpoint: Checkpoint) -> Scheme:
     """Quantised by bitsandbytes. Source: its functional.QuantState.as_dict and nn.Linear8bitLt.
 
     4 bit: an F32 absmax for 64 numbers, a map of 16 F32; where it is quantised again, absmax is a
@@ -218,37 +213,37 @@ def bitsandbytes(keys: Keys, checkpoint: Checkpoint) -> Scheme:
         raise WorkloadError(f"{keys.path} wants load_in_4bit or load_in_8bit, and not both")
     kind = choice(keys, "bnb_4bit_quant_type", ("fp4", "nf4"), "fp4")
     twice = keys.flag("bnb_4bit_use_double_quant", absent=False)
-    notes: tuple[str, ...] = ()
-    if four:
-        coding = Coding(
-            type=f"bnb_{kind}",
-            bits=4,
-            flat=True,
-            scale_columns=64,
-            scale_bytes=1 if twice else 4,
-            nested_scales=256 if twice else 0,
-            matrix_bytes=16 * 4 + (256 * 4 if twice else 0),
-        )
-        notes = ("bitsandbytes: the quant_state of a matrix, about 100 bytes, is not counted",)
-    else:
-        coding = Coding(type="int8", bits=8, scale_rows=1, scale_bytes=4, matrix_bytes=1)
+    note = "bitsandbytes: the quant_state of a matrix, about 100 bytes, is not counted"
     return Scheme(
         method="bitsandbytes",
-        default=coding,
-        skips=skipped(keys, checkpoint.budget),
-        named=Named(checkpoint.budget),
-        notes=notes,
+        default=_bnb_4bit(kind, twice=twice) if four else BNB_8BIT,
+        skips=skipped(keys),
+        notes=(note,) if four else (),
     )
 
 
-def eetq(keys: Keys, checkpoint: Checkpoint) -> Scheme:
+BNB_8BIT = Coding(type="int8", bits=8, scale_rows=1, scale_bytes=4, matrix_bytes=1)
+
+
+def _bnb_4bit(kind: str, *, twice: bool) -> Coding:
+    return Coding(
+        type=f"bnb_{kind}",
+        bits=4,
+        flat=True,
+        scale_columns=64,
+        scale_bytes=1 if twice else 4,
+        nested_scales=256 if twice else 0,
+        matrix_bytes=16 * 4 + (256 * 4 if twice else 0),
+    )
+
+
+def eetq(keys: Keys, _checkpoint: Checkpoint) -> Scheme:
     """EETQ: int8 with an f16 scale a row. Source: transformers, integrations/eetq.py."""
     choice(keys, "weights", ("int8",), "int8")
     return Scheme(
         method="eetq",
         default=Coding(type="int8", bits=8, scale_rows=1, scale_bytes=HALF_BYTES),
-        skips=skipped(keys, checkpoint.budget),
-        named=Named(checkpoint.budget),
+        skips=skipped(keys),
     )
 
 
@@ -262,11 +257,5 @@ def bitnet(keys: Keys, checkpoint: Checkpoint) -> Scheme | None:
     return Scheme(
         method="bitnet",
         default=Coding(type="int2", bits=2, flat=True, matrix_bytes=checkpoint.float_bytes),
-        skips=skipped(keys, checkpoint.budget),
-        named=Named(checkpoint.budget),
+        skips=skipped(keys),
     )
-
-
-def integer_type(number: int, group: int | None) -> str:
-    """The name of an integer type: int4_g128, int8."""
-    return f"int{number}" if group is None else f"int{number}_g{group}"

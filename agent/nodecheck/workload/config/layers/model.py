@@ -1,11 +1,12 @@
-"""What of a configuration every layer needs. Pure."""
+"""A family and a configuration together, and how many heads each layer has. Pure."""
 
 from __future__ import annotations
 
 from nodecheck.model import Struct
 from nodecheck.workload.config import keys as names
+from nodecheck.workload.config.family import Family
 from nodecheck.workload.config.keys import Keys
-from nodecheck.workload.config.traits import Family
+from nodecheck.workload.config.layers.kinds import chosen_block
 from nodecheck.workload.errors import NotEnoughMetadata, WorkloadError
 
 
@@ -170,6 +171,34 @@ def doubled(m: Model, _layer: int, _kind: str) -> Heads:
     return checked(m, query, kv, dim)
 
 
+def chosen(m: Model, layer: int, _kind: str) -> Heads:
+    """Query heads share keys and values in groups whose size is a layer's own (Nemotron NAS)."""
+    part = chosen_block(m.keys, layer, m.layers, "attention")
+    query = query_heads(m)
+    return checked(m, query, query // part.integer("n_heads_in_group", most=query), head_dim(m))
+
+
+def sliding_own(m: Model, layer: int, kind: str) -> Heads:
+    """Sliding layers may have heads of another number (Step 3.5).
+
+    Source: transformers, Step3p7TextConfig.
+    """
+    h = grouped(m, layer, kind)
+    if kind != "sliding":
+        return h
+    other = (
+        m.keys.section("attention_other_setting")
+        if m.keys.value("attention_other_setting")
+        else None
+    )
+    query = m.keys.integer_or("num_sliding_attention_heads", 0, least=1)
+    if other is None:
+        return checked(m, query or h.query, h.kv, h.dim)
+    query = query or other.integer(names.HEADS)
+    kv = other.integer_or(("num_attention_groups",), h.kv, least=1)
+    return checked(m, query, kv, other.integer_or("head_dim", h.dim, least=1))
+
+
 HEADS = {
     "grouped": grouped,
     "multi": multi,
@@ -182,5 +211,7 @@ HEADS = {
     "attn_config": attn_config,
     "groups": groups,
     "doubled": doubled,
+    "chosen": chosen,
+    "sliding_own": sliding_own,
 }
 """The rules that families name."""

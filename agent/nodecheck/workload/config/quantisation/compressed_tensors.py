@@ -6,10 +6,12 @@ Source: compressed-tensors, compressors/*/base.py and quantization/lifecycle/ini
 from __future__ import annotations
 
 from nodecheck.serving import Kind
-from nodecheck.workload.config.keys import Keys, whole
-from nodecheck.workload.config.schemes import Coding, Scheme
-from nodecheck.workload.config.schemes_float import F32_BYTES
-from nodecheck.workload.config.schemes_keys import (
+from nodecheck.workload.config.keys import Keys
+from nodecheck.workload.config.quantisation.integers import WORD_BITS
+from nodecheck.workload.config.quantisation.module_names import Named
+from nodecheck.workload.config.quantisation.narrow_floats import F32_BYTES, MICROSCALED, microscaled
+from nodecheck.workload.config.quantisation.scheme import Coding, Scheme, integer_type
+from nodecheck.workload.config.quantisation.shared_keys import (
     HEADERS_KNOW,
     Checkpoint,
     bits,
@@ -17,12 +19,11 @@ from nodecheck.workload.config.schemes_keys import (
     entry,
     group_size,
     section_or_none,
+    sides,
     skipped,
     strings,
     text,
 )
-from nodecheck.workload.config.schemes_packed import WORD_BITS, integer_type
-from nodecheck.workload.config.skips import Named
 from nodecheck.workload.errors import NotEnoughMetadata, WorkloadError, shown
 
 FORMATS = (
@@ -44,7 +45,7 @@ def compressed_tensors(keys: Keys, checkpoint: Checkpoint) -> Scheme:
     """The groups of config_groups; a group that targets a class is the default."""
     _refuse_sparsity(keys)
     groups = keys.section("config_groups")
-    named: Named[Coding] = Named(checkpoint.budget)
+    named: Named[Coding] = Named()
     default: Coding | None = None
     takes: set[Kind] = set()
     for group in (entry(groups, name) for name in _schemes(groups)):
@@ -60,7 +61,7 @@ def compressed_tensors(keys: Keys, checkpoint: Checkpoint) -> Scheme:
     return Scheme(
         method="compressed-tensors",
         default=default,
-        skips=skipped(keys, checkpoint.budget),
+        skips=skipped(keys),
         named=named,
         takes=frozenset(takes),
         kv_type=kv_type,
@@ -95,12 +96,10 @@ def _coding(keys: Keys, group: Keys, checkpoint: Checkpoint) -> Coding | None:
     if weights is None:
         return None
     form = _format(keys, group, weights)
-    if form == "nvfp4-pack-quantized":
-        return _small_float("nvfp4", 4, 16, F32_BYTES * (1 + _has_global_scale(inputs)))
-    if form == "mxfp4-pack-quantized":
-        return _small_float("mxfp4", 4, 32, 0)
-    if form == "mxfp8-quantized":
-        return _small_float("mxfp8", 8, 32, 0)
+    kind = form.partition("-")[0]
+    if kind in MICROSCALED:
+        scales = F32_BYTES * (1 + _has_global_scale(inputs)) if kind == "nvfp4" else 0
+        return microscaled(kind, matrix_bytes=scales)
     return _scaled(form, weights, inputs, checkpoint)
 
 
@@ -115,13 +114,6 @@ def _format(keys: Keys, group: Keys, weights: Keys) -> str:
     if number == 4:
         return "mxfp4-pack-quantized" if columns == 32 else "nvfp4-pack-quantized"
     return "mxfp8-quantized" if columns == 32 else "float-quantized"
-
-
-def _small_float(kind: str, number: int, columns: int, matrix_bytes: int) -> Coding:
-    return Coding(
-        type=kind, bits=number, scale_rows=1, scale_columns=columns,
-        scale_bytes=1, matrix_bytes=matrix_bytes,
-    )  # fmt: skip
 
 
 def _has_global_scale(inputs: Args) -> bool:
@@ -158,11 +150,10 @@ def _shared_by(weights: Keys) -> tuple[int | None, int | None]:
         weights, "strategy", ("tensor", "channel", "group", "tensor_group", "block"), absent
     )
     if strategy == "block":
-        sides = weights.list_of("block_structure") or []
-        name = weights.named("block_structure")
-        if len(sides) != 2:
-            raise WorkloadError(f"{name} is {shown(sides)}, not two sides")
-        return whole(f"{name}[0]", sides[0], 1), whole(f"{name}[1]", sides[1], 1)
+        block = sides(weights, "block_structure")
+        if block is None:
+            raise WorkloadError(f"{weights.named('block_structure')} is missing for strategy block")
+        return block
     if strategy in ("group", "tensor_group") and columns is None:
         raise WorkloadError(f"{weights.named('group_size')} is missing for strategy {strategy}")
     return (

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from nodecheck.model import Struct
-from nodecheck.workload.config.keys import Keys
-from nodecheck.workload.config.skips import Named
-from nodecheck.workload.config.skips_automaton import Budget
+from nodecheck.workload.config.keys import Keys, whole
+from nodecheck.workload.config.quantisation.module_names import Named
 from nodecheck.workload.errors import NotEnoughMetadata, WorkloadError, shown
 
 SKIPS = (
@@ -24,12 +23,11 @@ FLOAT_BYTES = {"bf16": 2, "f16": 2, "f32": 4, "f64": 8}
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True):
-    """What a scheme's bytes depend on beside its own keys; `budget` is spent on its patterns."""
+    """What a scheme's bytes depend on beside its own keys."""
 
     model_type: str
     expert_type: str
     float_bytes: int
-    budget: Budget
 
 
 HEADERS_KNOW = "give the safetensors files"
@@ -86,15 +84,26 @@ def bits(keys: Keys, known: tuple[int, ...], *names: str) -> int:
     return value
 
 
-def skipped(keys: Keys, budget: Budget, *, inside_words: bool = False) -> Named[bool]:
+def skipped(keys: Keys, *, inside_words: bool = False) -> Named[bool]:
     """What stays in float, of all lists that are there; AWQ looks for it inside of words."""
-    found: Named[bool] = Named(budget)
+    found: Named[bool] = Named()
     for name in SKIPS:
         for module in strings(keys, name):
             if inside_words:
                 found.add_substring(module, value=True)
             found.add(module, value=True)
     return found
+
+
+def sides(keys: Keys, name: str) -> tuple[int, int] | None:
+    """Rows and columns of a block, None where no block is said."""
+    values = keys.list_of(name)
+    if not values:
+        return None
+    where = keys.named(name)
+    if len(values) != 2:
+        raise WorkloadError(f"{where} is {shown(values)}, not two sides")
+    return whole(f"{where}[0]", values[0], 1), whole(f"{where}[1]", values[1], 1)
 
 
 def section_or_none(keys: Keys, name: str) -> Keys | None:

@@ -13,22 +13,20 @@ from typing import Any
 from msgspec.structs import replace
 
 from nodecheck.serving import Kind, Workload
-from nodecheck.workload.assemble import BF16_BYTES, assemble
+from nodecheck.workload.assemble import BF16_BYTES, NOT_TEXT, assemble
 from nodecheck.workload.config import Description, describe
 from nodecheck.workload.config.matrix import Matrix
-from nodecheck.workload.config.quantisation import scheme
-from nodecheck.workload.config.schemes import Scheme
+from nodecheck.workload.config.quantisation.method import scheme
+from nodecheck.workload.config.quantisation.scheme import Scheme
 from nodecheck.workload.errors import NotEnoughMetadata, WorkloadError
-from nodecheck.workload.hf.headers import Held, Inventory, Said, held
 from nodecheck.workload.hf.packed import Packed
+from nodecheck.workload.hf.weights import Held, Inventory, Said, held
 
 PARAMETER_TOLERANCE = 0.01
 """By how much the parameters of headers and configuration may differ unnoticed."""
 
 _SETTLED = re.compile(r"tie_(?:word_)?embeddings?|that tower is not counted|hold an MTP layer")
 """Notes on assumptions that the headers settle."""
-
-_APART = (Kind.MTP, Kind.OTHER)
 
 Config = Mapping[str, Any]
 
@@ -149,7 +147,7 @@ def _with_parameters(work: Workload, known: Description | None, found: Held) -> 
             read_parameters_per_token=None,
             notes=(*work.notes, note),
         )
-    text = [m for m in matrices if m.kind not in _APART]
+    text = [m for m in matrices if m.kind not in NOT_TEXT]
     return replace(
         work,
         parameters=sum(m.parameters for m in text),
@@ -161,7 +159,7 @@ def _with_parameters(work: Workload, known: Description | None, found: Held) -> 
 
 def _compared(work: Workload, matrices: Sequence[Matrix] | None) -> Workload:
     """With a note where the configuration implies clearly more or fewer parameters."""
-    implied = sum(m.parameters for m in matrices or () if m.kind not in _APART)
+    implied = sum(m.parameters for m in matrices or () if m.kind not in NOT_TEXT)
     there = work.parameters or 0
     if not implied or abs(implied - there) <= PARAMETER_TOLERANCE * implied:
         return work

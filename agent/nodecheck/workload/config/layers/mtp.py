@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from nodecheck.serving import Kind
-from nodecheck.workload.config import ffn
-from nodecheck.workload.config.build import vocabulary_rows
-from nodecheck.workload.config.layouts import LAYOUTS, mixed, norms
+from nodecheck.workload.config import keys as names
+from nodecheck.workload.config.layers import ffn, kinds
+from nodecheck.workload.config.layers.layouts import LAYOUTS, mixed, norms
+from nodecheck.workload.config.layers.model import Model
+from nodecheck.workload.config.layers.outside import vocabulary_rows
+from nodecheck.workload.config.layers.tensors import Tensors
 from nodecheck.workload.config.matrix import Matrix
-from nodecheck.workload.config.model import Model
-from nodecheck.workload.config.tensors import Tensors
 from nodecheck.workload.errors import WorkloadError
-
-KEYS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
-"""Where configurations say how many modules there are."""
 
 MOST_MODULES = 64
 """Modules that are taken for possible. Source: no model has more than three."""
@@ -22,8 +20,8 @@ MOST_MODULES = 64
 
 def mtp_parts(m: Model) -> tuple[list[Matrix], int]:
     """The tensors of all modules, and how many modules there are."""
-    name, _ = m.keys.find(KEYS)
-    count = m.keys.integer_or(KEYS, 0, most=MOST_MODULES)
+    name, _ = m.keys.find(names.MODULES)
+    count = m.keys.integer_or(names.MODULES, 0, most=MOST_MODULES)
     if not count:
         return [], 0
     if not m.family.mtp:
@@ -39,7 +37,8 @@ def _layer(m: Model, t: Tensors) -> None:
     """A layer like the last that attends."""
     attending = [i for i, kind in enumerate(m.kinds) if kind not in ("recurrent", "mlp", "moe")]
     if not attending:
-        raise WorkloadError(f"{m.keys.named(m.keys.find(KEYS)[0])} is set, but no layer attends")
+        key = m.keys.named(m.keys.find(names.MODULES)[0])
+        raise WorkloadError(f"{key} is set, but no layer attends")
     like = attending[-1]
     LAYOUTS[m.family.layout](m, t, like, m.kinds[like])
 
@@ -117,11 +116,36 @@ def _ernie(m: Model, number: int) -> list[Matrix]:
     return t.all + beside.all
 
 
+def _nemotron(m: Model, number: int) -> list[Matrix]:
+    """Blocks as a pattern of their own says; the first joins, the last norms.
+
+    Source: SGLang, models/nemotron_h_mtp.py.
+    """
+    blocks = kinds.module_kinds(m.keys)
+    if not blocks:
+        m.keys.note("mtp_hybrid_override_pattern is absent: modules that guess ahead not counted")
+    joined: list[Matrix] = []
+    for place, kind in enumerate(blocks):
+        if kind not in ("full", "moe", "mlp"):
+            raise WorkloadError(f"a module that guesses ahead holds a {kind} block")
+        block = Tensors(f"mtp.layers.{number * len(blocks) + place}", m.layers + number, Kind.MTP)
+        LAYOUTS[m.family.layout](m, block, 0, kind)
+        if not place:
+            block.norm("enorm", m.hidden)
+            block.norm("hnorm", m.hidden)
+            block.linear("eh_proj", Kind.MTP, m.hidden, 2 * m.hidden)
+        if place == len(blocks) - 1:
+            block.norm("final_layernorm", m.hidden)
+        joined += block.all
+    return joined
+
+
 MODULES: dict[str, Callable[[Model, int], list[Matrix]]] = {
     "deepseek": _deepseek,
     "glm5": _glm5,
     "qwen": _qwen,
     "mimo": _mimo,
     "ernie": _ernie,
+    "nemotron": _nemotron,
 }
 """The layouts that families name."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from nodecheck.serving import Kind, LayerCache
-from nodecheck.workload.config.model import Heads, Model
-from nodecheck.workload.config.tensors import Tensors
+from nodecheck.workload.config.layers.model import Heads, Model
+from nodecheck.workload.config.layers.tensors import Tensors
+from nodecheck.workload.errors import WorkloadError, shown
 
 A = Kind.ATTENTION
 
@@ -112,17 +113,56 @@ def indexed(m: Model, t: Tensors, layer: int, kind: str) -> LayerCache:
     Source: transformers, DeepseekV32Indexer. The indexer's own cache is a note, not a size.
     """
     k = m.keys
+    if t.layer is not None and t.layer < m.layers and not _has_indexer(m, layer):
+        return latent(m, t, layer, kind)
     module, width = "self_attn.indexer", k.integer("index_head_dim")
     heads = k.integer("index_n_heads")
     t.linear(f"{module}.wq_b", A, heads * width, k.integer("q_lora_rank"))
     t.linear(f"{module}.wk", A, width, m.hidden)
     t.norm(f"{module}.k_norm", width, bias=True)
     t.linear(f"{module}.weights_proj", A, heads, m.hidden)
-    k.note(
+    _note_index(m, width)
+    return latent(m, t, layer, kind)
+
+
+def _has_indexer(m: Model, layer: int) -> bool:
+    """Whether a layer picks tokens itself, or takes those of the layer before (GLM-5.2).
+
+    Source: transformers, GlmMoeDsaConfig.
+    """
+    k = m.keys
+    words = k.list_of("indexer_types")
+    if words is None:
+        after = layer + 1 - k.integer_or("index_skip_topk_offset", 2)
+        return max(after, 0) % k.integer_or("index_topk_freq", 1, least=1) == 0
+    if len(words) != m.layers:
+        raise WorkloadError(k.wrong_length("indexer_types", len(words), m.layers))
+    if words[layer] not in ("full", "shared"):
+        name = f"{k.named('indexer_types')}[{layer}]"
+        raise WorkloadError(f"{name} is {shown(words[layer])!r}, not full or shared")
+    return bool(words[layer] == "full")
+
+
+def block_indexed(m: Model, t: Tensors, layer: int, kind: str) -> LayerCache:
+    """Attention to the blocks of tokens that an indexer picks (MiniMax-M3).
+
+    Source: transformers, MiniMaxM3VLIndexer. The indexer's own cache is a note, not a size.
+    """
+    section = m.keys.section("sparse_attention_config")
+    heads, width = section.integer("sparse_num_index_heads"), section.integer("sparse_index_dim")
+    t.linear("self_attn.index_q_proj", A, heads * width, m.hidden)
+    t.linear("self_attn.index_k_proj", A, width, m.hidden)
+    t.norm("self_attn.index_q_norm", width)
+    t.norm("self_attn.index_k_norm", width)
+    _note_index(m, width)
+    return grouped(m, t, layer, kind)
+
+
+def _note_index(m: Model, width: int) -> None:
+    m.keys.note(
         f"the indexer keeps {width} more numbers a token and layer, in a type of its own: not in "
         "the cache's figures"
     )
-    return latent(m, t, layer, kind)
 
 
 def cross(m: Model, t: Tensors, layer: int, kind: str) -> LayerCache:

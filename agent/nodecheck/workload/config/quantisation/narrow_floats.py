@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from nodecheck.workload.config.keys import Keys, whole
-from nodecheck.workload.config.schemes import Coding, Scheme
-from nodecheck.workload.config.schemes_keys import Checkpoint, choice, not_known, skipped
-from nodecheck.workload.config.skips import Named
-from nodecheck.workload.errors import WorkloadError, shown
+from nodecheck.workload.config.keys import Keys
+from nodecheck.workload.config.quantisation.scheme import Coding, Scheme
+from nodecheck.workload.config.quantisation.shared_keys import (
+    Checkpoint,
+    choice,
+    not_known,
+    sides,
+    skipped,
+)
 
 F32_BYTES = 4
 
@@ -24,8 +28,27 @@ Source: headers of Qwen3's FP8 checkpoints, as issues of vLLM and lmdeploy quote
 DeepSeek-V3.
 """
 
-MXFP4_COLUMNS = 32
-"""Numbers that share one E8M0 scale of a byte. Source: OCP Microscaling formats 1.0."""
+MICROSCALED = {"mxfp4": (4, 32), "mxfp8": (8, 32), "nvfp4": (4, 16)}
+"""Bits of a number, and numbers that share one scale of a byte, E8M0 or in nvfp4 E4M3.
+
+Source: OCP Microscaling formats 1.0; NVIDIA, NVFP4.
+"""
+
+
+def microscaled(
+    kind: str, *, columns: int | None = None, word_bits: int = 8, matrix_bytes: int = 0
+) -> Coding:
+    """A small float in blocks; `columns` where a block is not the usual one."""
+    bits, usual = MICROSCALED[kind]
+    return Coding(
+        type=kind,
+        bits=bits,
+        word_bits=word_bits,
+        scale_rows=1,
+        scale_columns=columns or usual,
+        scale_bytes=1,
+        matrix_bytes=matrix_bytes,
+    )
 
 
 def fp8(keys: Keys, checkpoint: Checkpoint) -> Scheme:
@@ -37,7 +60,7 @@ def fp8(keys: Keys, checkpoint: Checkpoint) -> Scheme:
         raise not_known("fp8 mixed with another type")
     kind = FORMATS[choice(keys, "fmt", tuple(FORMATS), "e4m3")]
     fixed = choice(keys, "activation_scheme", ("dynamic", "static"), "dynamic") == "static"
-    block = _block(keys)
+    block = sides(keys, "weight_block_size")
     follows = checkpoint.model_type.startswith(SCALES_IN_FLOAT_TYPE)
     scale_bytes = checkpoint.float_bytes if block and follows else F32_BYTES
     return Scheme(
@@ -50,40 +73,25 @@ def fp8(keys: Keys, checkpoint: Checkpoint) -> Scheme:
             scale_bytes=scale_bytes,
             matrix_bytes=F32_BYTES if fixed else 0,
         ),
-        skips=skipped(keys, checkpoint.budget),
-        named=Named(checkpoint.budget),
+        skips=skipped(keys),
         notes=(f"fp8 scales taken as {scale_bytes} bytes each: config.json does not say",),
     )
 
 
-def _block(keys: Keys) -> tuple[int, int] | None:
-    sides = keys.list_of("weight_block_size")
-    if not sides:
-        return None
-    name = keys.named("weight_block_size")
-    if len(sides) != 2:
-        raise WorkloadError(f"{name} is {shown(sides)}, not two sides")
-    return whole(f"{name}[0]", sides[0], 1), whole(f"{name}[1]", sides[1], 1)
-
-
-def fbgemm_fp8(keys: Keys, checkpoint: Checkpoint) -> Scheme:
+def fbgemm_fp8(keys: Keys, _checkpoint: Checkpoint) -> Scheme:
     """FP8 with an F32 scale a row. Source: transformers, integrations/fbgemm_fp8.py."""
     return Scheme(
         method="fbgemm_fp8",
         default=Coding(type="fp8_e4m3", bits=8, scale_rows=1, scale_bytes=F32_BYTES),
-        skips=skipped(keys, checkpoint.budget),
-        named=Named(checkpoint.budget),
+        skips=skipped(keys),
     )
 
 
-def mxfp4(keys: Keys, checkpoint: Checkpoint) -> Scheme:
+def mxfp4(keys: Keys, _checkpoint: Checkpoint) -> Scheme:
     """MXFP4 of experts alone, as gpt-oss ships. Source: transformers, integrations/mxfp4.py."""
     return Scheme(
         method="mxfp4",
-        default=Coding(
-            type="mxfp4", bits=4, scale_rows=1, scale_columns=MXFP4_COLUMNS, scale_bytes=1
-        ),
-        skips=skipped(keys, checkpoint.budget),
-        named=Named(checkpoint.budget),
+        default=microscaled("mxfp4"),
+        skips=skipped(keys),
         experts_only=True,
     )

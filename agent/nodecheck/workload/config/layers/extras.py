@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from nodecheck.serving import Kind
-from nodecheck.workload.config import ffn
 from nodecheck.workload.config import keys as names
-from nodecheck.workload.config.model import Model
-from nodecheck.workload.config.tensors import Tensors
+from nodecheck.workload.config.layers import ffn
+from nodecheck.workload.config.layers.model import Model
+from nodecheck.workload.config.layers.tensors import Tensors
 
 E, F, N = Kind.EMBEDDING, Kind.FFN, Kind.NORM
 
@@ -78,6 +78,19 @@ def _norm_after_experts(m: Model, t: Tensors) -> None:
         t.norm("mlp.post_mlp_layernorm", m.hidden)
 
 
+def _post_norms(m: Model, t: Tensors) -> None:
+    """Norms of what attention and the network give, where a key asks for them (HyperCLOVA X)."""
+    if m.keys.flag("use_post_norm", absent=True):
+        t.norm("post_norm1", m.hidden)
+        t.norm("post_norm2", m.hidden)
+
+
+def _lambdas(m: Model, t: Tensors) -> None:
+    """Four vectors that weigh one attention against the other (DiffLlama)."""
+    for name in ("q1", "k1", "q2", "k2"):
+        t.add(f"self_attn.lambda_{name}", Kind.ATTENTION, m.heads(0, "full").dim)
+
+
 def _xielu(_m: Model, t: Tensors) -> None:
     """The two numbers of its activation (Apertus)."""
     t.add("mlp.act_fn.alpha_p", F, 1)
@@ -115,6 +128,8 @@ IN_LAYERS: dict[str, Callable[[Model, Tensors], None]] = {
     "layer_scalar": _layer_scalar,
     "gemma4_router": _gemma4_router,
     "norm_after_experts": _norm_after_experts,
+    "post_norms": _post_norms,
+    "lambdas": _lambdas,
     "xielu": _xielu,
     "query_key_norms": _query_key_norms,
 }

@@ -167,7 +167,7 @@ class Family(Struct, frozen=True, kw_only=True):
     experts: Experts | None = None
     ssm: Ssm = Ssm()
     beside: tuple[str, ...] = ()
-    """What else a layer and the model hold: names of tables in `beside.py`."""
+    """What else a layer and the model hold: names in the tables of layers/extras.py."""
     mtp: str = ""
     required: tuple[str, ...] = ()
     """Keys whose absence would mean a class's own value, which no real checkpoint relies on."""

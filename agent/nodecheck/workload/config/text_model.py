@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from nodecheck.model import Struct
-from nodecheck.workload.config.rewritten import rewritten
+from nodecheck.workload.config.dialects import rewritten
 from nodecheck.workload.errors import WorkloadError, shown
 
 INNER = ("text_config", "language_config", "llm_config", "thinker_config")
 """Keys under which the text model's configuration may lie, one in the other."""
 
-TOWERS = ("vision_config", "audio_config", "visual", "vision_tower_config", "speech_config")
+TOWERS = (
+    "vision_config", "audio_config", "visual", "vision_tower_config", "speech_config",
+    "img_processor",
+)  # fmt: skip
 """Keys that announce another tower."""
 
 ROOTS = {
@@ -28,6 +31,7 @@ ROOTS = {
         "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration",
         "Qwen3VLForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration",
         "Glm4vForConditionalGeneration", "Glm4vMoeForConditionalGeneration",
+        "Exaone4_5_ForConditionalGeneration",
     ),
     "thinker.model": (
         "Qwen2_5OmniForConditionalGeneration", "Qwen2_5OmniModel",

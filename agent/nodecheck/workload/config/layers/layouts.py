@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from nodecheck.serving import Kind, LayerCache
-from nodecheck.workload.config import attention, ffn, mixers
-from nodecheck.workload.config.beside import IN_LAYERS
-from nodecheck.workload.config.model import Model
-from nodecheck.workload.config.tensors import Tensors
+from nodecheck.workload.config.layers import attention, ffn, recurrent
+from nodecheck.workload.config.layers.chosen import chosen
+from nodecheck.workload.config.layers.extras import IN_LAYERS
+from nodecheck.workload.config.layers.model import Model
+from nodecheck.workload.config.layers.tensors import Tensors
+from nodecheck.workload.config.matrix import Matrix
 
 Mixer = Callable[[Model, Tensors, int, str], LayerCache]
 
@@ -16,15 +18,16 @@ MIXERS: dict[str, Mixer] = {
     "grouped": attention.grouped,
     "latent": attention.latent,
     "indexed": attention.indexed,
+    "block_indexed": attention.block_indexed,
     "cross": attention.cross,
-    "mamba1": mixers.mamba1,
-    "mamba2": mixers.mamba2,
-    "delta_net": mixers.delta_net,
-    "delta_net_apart": mixers.delta_net_apart,
-    "short_conv": mixers.short_conv,
-    "lightning": mixers.lightning,
-    "kimi_delta": mixers.kimi_delta,
-    "rwkv7": mixers.rwkv7,
+    "mamba1": recurrent.mamba1,
+    "mamba2": recurrent.mamba2,
+    "delta_net": recurrent.delta_net,
+    "delta_net_apart": recurrent.delta_net_apart,
+    "short_conv": recurrent.short_conv,
+    "lightning": recurrent.lightning,
+    "kimi_delta": recurrent.kimi_delta,
+    "rwkv7": recurrent.rwkv7,
 }
 """What mixes tokens, by the name that families give it."""
 
@@ -218,5 +221,17 @@ LAYOUTS: dict[str, Mixer] = {
     "rwkv7": rwkv7,
     "twofold": twofold,
     "zamba2": zamba2,
+    "chosen": chosen,
 }
 """The layouts that families name."""
+
+
+def layer_parts(m: Model) -> tuple[list[Matrix], dict[int, LayerCache]]:
+    """The tensors of all layers, and what each remembers."""
+    matrices: list[Matrix] = []
+    caches: dict[int, LayerCache] = {}
+    for layer, kind in enumerate(m.kinds):
+        t = Tensors(f"{m.root}.{m.family.blocks}.{layer}", layer)
+        caches[layer] = LAYOUTS[m.family.layout](m, t, layer, kind)
+        matrices += t.all
+    return matrices, caches

@@ -90,6 +90,36 @@ def test_a_nested_file_may_leave_out_what_its_class_defines_and_it_is_said() -> 
     assert "text_config.head_dim is absent: 256, as the model's class defines" in work.notes
 
 
+@pytest.mark.parametrize(
+    ("text", "parameters", "kv_elements"),
+    [
+        ({"model_type": "llama", "vocab_size": 32064}, 6_738_939_904, 32 * 2 * 4096),
+        ({"model_type": "mistral", "vocab_size": 32064, "sliding_window": None}, 7_242_256_384,
+         32 * 2 * 1024),
+        ({"model_type": "qwen2", "vocab_size": 156032, "intermediate_size": 11008}, 7_754_878_976,
+         32 * 2 * 4096),
+        ({"model_type": "cohere2", "hidden_size": 4096, "intermediate_size": 14336,
+          "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8},
+         8_028_033_024, 32 * 2 * 1024),
+    ],
+    ids=["llava-1.5", "llava-next-mistral", "qwen2-audio", "aya-vision-8b"],
+)  # fmt: skip
+def test_a_nested_file_may_hold_no_more_than_what_differs(
+    text: dict[str, Any], parameters: int, kv_elements: int
+) -> None:
+    """Figures: transformers 5.24, the same configurations' text models on the meta device."""
+    work = from_config({"model_type": "wraps", "text_config": text}, None, "x")
+    assert work.parameters == parameters
+    assert work.kv_bytes_per_token is not None
+    assert work.kv_bytes_per_token.bf16 == 2 * kv_elements
+
+
+def test_null_is_not_absent() -> None:
+    text = {"model_type": "mistral", "sliding_window": None}
+    work = from_config({"model_type": "wraps", "text_config": text}, None, "x")
+    assert {g.cache.window for g in work.layer_groups} == {None}
+
+
 def test_a_file_of_its_own_may_not() -> None:
     with pytest.raises(NotEnoughMetadata, match="num_attention_heads is missing"):
         from_config({**GEMMA_3_4B["text_config"], "vocab_size": 262144}, None, "x")  # type: ignore[dict-item]
@@ -97,7 +127,7 @@ def test_a_file_of_its_own_may_not() -> None:
 
 def test_a_missing_dimension_is_named_with_its_path() -> None:
     nested = {"architectures": ["LlavaForConditionalGeneration"],
-              "text_config": {"model_type": "llama", "vocab_size": 32064}}  # fmt: skip
+              "text_config": {"model_type": "qwen3", "vocab_size": 151936}}  # fmt: skip
     with pytest.raises(NotEnoughMetadata, match=r"text_config\.num_hidden_layers is missing"):
         from_config(nested, None, "x")
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from nodecheck.model import Struct
 from nodecheck.serving import Kind, LayerCache, Weights
-from nodecheck.workload.assemble import PlacedWeights
+from nodecheck.workload.assemble import MOST_LAYERS, NOT_TEXT, PlacedWeights, tied_output
 from nodecheck.workload.errors import NotEnoughMetadata, WorkloadError, shown
 from nodecheck.workload.hf import names as hf_names
 from nodecheck.workload.hf import packed
@@ -23,9 +23,6 @@ MOST_NAMES = 50_000
 
 The most of a known model are some 5,000 (61 layers of DeepSeek-V3 in FP8 with an MTP module).
 """
-
-MOST_LAYERS = 512
-"""No model has more. Source: llama.cpp, LLAMA_MAX_LAYERS."""
 
 Parts = dict[str, Stored]
 Read = tuple[int, int]
@@ -160,12 +157,12 @@ class _Reading:
         main = packed.main_part(parts)
         if _is_mask(module, main):
             kind = Kind.OTHER
-        matrix = packed.matrix(parts, lambda: self._said.packed(module, place.layer, kind))
-        weights = _weights(kind, matrix, parts, self._read(module, kind, main))
-        self._known = self._known and (matrix.parameters is not None or kind is Kind.OTHER)
+        inside = packed.contents(parts, lambda: self._said.packed(module, place.layer, kind))
+        weights = _weights(kind, inside, parts, self._read(module, kind, main))
+        self._known = self._known and (inside.parameters is not None or kind is Kind.OTHER)
         self._placed.append((place.layer, weights))
         if kind is Kind.EMBEDDING and hf_names.is_vocabulary(module):
-            known = matrix.parameters is not None and main.elements == matrix.parameters
+            known = inside.parameters is not None and main.elements == inside.parameters
             self._vocabulary = weights, main.shape if known else main.shape[:1]
 
     def _mixer(self, layer: int | None, kind: Kind) -> Kind:
@@ -183,7 +180,7 @@ class _Reading:
         """Of an embedding a token reads one row, of experts some, of MTP modules nothing."""
         if kind is Kind.EMBEDDING:
             return 1, main.shape[0] if main.shape else 1
-        if kind in (Kind.MTP, Kind.OTHER):
+        if kind in NOT_TEXT:
             return 0, 1
         if kind is not Kind.EXPERTS:
             return 1, 1
@@ -195,7 +192,7 @@ class _Reading:
         return min(self._said.experts_used or count, count), count
 
     def result(self) -> Held:
-        numbers = {n for n, w in self._placed if n is not None and w.kind not in _APART}
+        numbers = {n for n, w in self._placed if n is not None and w.kind not in NOT_TEXT}
         if not numbers or (self._vocabulary is None and self._said.layers is None):
             what = "layers" if not numbers else "embedding"
             raise NotEnoughMetadata(f"its tensors are not those of a language model: no {what}")
@@ -204,7 +201,7 @@ class _Reading:
         if self._vocabulary is not None:
             table, shape = self._vocabulary
             if tied:
-                self._placed.append((None, _tied_output(table)))
+                self._placed.append((None, tied_output(table)))
         return Held(
             placed=tuple(self._placed),
             layers=max(self._numbers) + 1,
@@ -217,34 +214,19 @@ class _Reading:
         )
 
 
-_APART = (Kind.MTP, Kind.OTHER)
-
-
 def _is_mask(module: str, main: Stored) -> bool:
     """Whether it is the causal mask that GPT-2 and its kin once stored."""
     return module.endswith("attn.bias") and len(main.shape) == 4
 
 
-def _weights(kind: Kind, matrix: packed.Matrix, parts: Parts, read: Read) -> Weights:
+def _weights(kind: Kind, inside: packed.Contents, parts: Parts, read: Read) -> Weights:
     some, of = read
-    parameters = matrix.parameters or 0
+    parameters = inside.parameters or 0
     return Weights(
         kind=kind,
-        type=matrix.type,
+        type=inside.type,
         parameters=parameters,
         bytes=sum(part.bytes for part in parts.values()),
         read_parameters=parameters * some // max(of, 1),
         read_bytes=sum(part.bytes * some // max(of, 1) for part in parts.values()),
-    )
-
-
-def _tied_output(table: Weights) -> Weights:
-    """The embedding in its other role: stored once, read whole."""
-    return Weights(
-        kind=Kind.OUTPUT,
-        type=table.type,
-        parameters=0,
-        bytes=0,
-        read_parameters=table.parameters,
-        read_bytes=table.bytes,
     )

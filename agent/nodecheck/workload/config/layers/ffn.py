@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from nodecheck.serving import Kind
 from nodecheck.workload.config import keys as names
+from nodecheck.workload.config.family import Experts, Mlp, Shared
 from nodecheck.workload.config.keys import Keys, whole
-from nodecheck.workload.config.model import Model
-from nodecheck.workload.config.tensors import Tensors
-from nodecheck.workload.config.traits import Experts, Mlp, Shared
+from nodecheck.workload.config.layers.model import Model
+from nodecheck.workload.config.layers.tensors import Tensors
 from nodecheck.workload.errors import NotEnoughMetadata, WorkloadError, shown
 
 F = Kind.FFN
@@ -93,7 +93,7 @@ def has_experts(m: Model, layer: int) -> bool:
     written = m.keys.list_of("mlp_layer_types")
     if written is None:
         return WHERE[e.layers](m.keys, layer, m.layers)
-    if len(written) != m.layers:
+    if len(written) not in (m.layers, m.layers + m.keys.integer_or(names.MODULES, 0)):
         raise WorkloadError(m.keys.wrong_length("mlp_layer_types", len(written), m.layers))
     if written[layer] not in ("dense", "sparse"):
         name = f"{m.keys.named('mlp_layer_types')}[{layer}]"
@@ -225,6 +225,17 @@ def _between(keys: Keys, layer: int, layers: int) -> bool:
     return (layer + 1) % interval == 0 and first <= layer <= (layers - 1 if last < 0 else last)
 
 
+def _enumerated(keys: Keys, layer: int, layers: int) -> bool:
+    """The layers whose numbers a text lists, else those after the first dense ones (Step 3.5)."""
+    written = keys.inner.get("moe_layers_enum")
+    if written is None:
+        return _after_dense(keys, layer, layers)
+    words = (
+        written.split(",") if isinstance(written, str) else keys.list_of("moe_layers_enum") or []
+    )
+    return str(layer) in [str(word).strip() for word in words]
+
+
 def _after_count(name: str) -> Callable[[Keys, int, int], bool]:
     """After as many dense layers as a key says."""
 
@@ -242,6 +253,7 @@ WHERE: dict[str, Callable[[Keys, int, int], bool]] = {
     "period": _expert_period,
     "interleaved": _interleaved,
     "between": _between,
+    "enumerated": _enumerated,
     "after_num_dense_layers": _after_count("num_dense_layers"),
 }
 """The rules that families name: which layers have experts."""

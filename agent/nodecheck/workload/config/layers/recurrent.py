@@ -7,8 +7,8 @@ Source: SGLang, Mamba2StateShape; llama.cpp, src/llama-hparams.cpp, n_embd_r and
 from __future__ import annotations
 
 from nodecheck.serving import Kind, LayerCache
-from nodecheck.workload.config.model import Model, head_dim, query_heads
-from nodecheck.workload.config.tensors import Tensors
+from nodecheck.workload.config.layers.model import Model, head_dim, query_heads
+from nodecheck.workload.config.layers.tensors import Tensors
 from nodecheck.workload.errors import NotEnoughMetadata, WorkloadError
 
 R = Kind.RECURRENT

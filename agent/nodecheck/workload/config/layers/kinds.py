@@ -1,22 +1,21 @@
-"""What kind each layer is, and where configurations write it. Pure."""
+"""Which kind each layer is, and where configurations write it. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from nodecheck.workload.assemble import MOST_LAYERS
 from nodecheck.workload.config import keys as names
+from nodecheck.workload.config.family import Family
 from nodecheck.workload.config.keys import Keys, whole
-from nodecheck.workload.config.traits import Family
 from nodecheck.workload.errors import NotEnoughMetadata, WorkloadError, shown
-
-MOST_LAYERS = 512
-"""No model has more. Source: llama.cpp, LLAMA_MAX_LAYERS."""
 
 WORDS = {
     "full_attention": "full",
     "attention": "full",
     "indexed_attention": "full",
     "deepseek_sparse_attention": "full",
+    "minimax_m3_sparse": "indexed",
     "sliding_attention": "sliding",
     "chunked_attention": "chunked",
     "linear_attention": "recurrent",
@@ -68,14 +67,14 @@ def _known(family: Family, keys: Keys, kinds: list[str]) -> list[str]:
 
 
 def _of_words(keys: Keys, name: str, words: list[object], layers: int) -> list[str]:
-    if len(words) != layers:
+    if len(words) not in (layers, layers + keys.integer_or(names.MODULES, 0)):
         raise WorkloadError(keys.wrong_length(name, len(words), layers))
     for number, word in enumerate(words):
         if not isinstance(word, str) or word not in WORDS:
             raise WorkloadError(
                 f"{keys.named(name)}[{number}] is {shown(word)!r}, which is no known kind of layer"
             )
-    return [WORDS[str(word)] for word in words]
+    return [WORDS[str(word)] for word in words[:layers]]
 
 
 def _full(_keys: Keys, layers: int) -> list[str]:
@@ -130,23 +129,23 @@ def _by_letters(keys: Keys, name: str, pattern: str, layers: int) -> list[str]:
 
 def _chunked(keys: Keys, layers: int) -> list[str]:
     """Layers with rotary positions attend to chunks (Llama 4)."""
-    rotary = keys.integers("no_rope_layers", layers) if keys.value("no_rope_layers") else None
-    if rotary is None:
-        interval = keys.integer_or("no_rope_layer_interval", 4, least=1)
-        rotary = [int((i + 1) % interval != 0) for i in range(layers)]
     chunk = keys.integer_or("attention_chunk_size", 0)
-    return ["chunked" if uses and chunk else "full" for uses in rotary]
+    return ["chunked" if uses and chunk else "full" for uses in _rotary(keys, layers)]
+
+
+def _rotary(keys: Keys, layers: int) -> list[int]:
+    """Which layers have rotary positions: a list says it, else all but every so many-th have."""
+    if keys.value("no_rope_layers"):
+        return keys.integers("no_rope_layers", layers) or []
+    interval = keys.integer_or("no_rope_layer_interval", 4, least=1)
+    return [int((i + 1) % interval != 0) for i in range(layers)]
 
 
 def _no_rope_sliding(keys: Keys, layers: int) -> list[str]:
     """Layers without rotary positions slide, where a key asks for it (SmolLM3)."""
     if not keys.flag("use_sliding_window", absent=False):
         return ["full"] * layers
-    rotary = keys.integers("no_rope_layers", layers)
-    if rotary is None:
-        interval = keys.integer_or("no_rope_layer_interval", 4, least=1)
-        rotary = [int((i + 1) % interval != 0) for i in range(layers)]
-    return ["full" if uses else "sliding" for uses in rotary]
+    return ["full" if uses else "sliding" for uses in _rotary(keys, layers)]
 
 
 def _attn_type_list(keys: Keys, layers: int) -> list[str]:
@@ -169,19 +168,32 @@ def _interval(keys: Keys, layers: int) -> list[str]:
 def _pattern(keys: Keys, layers: int) -> list[str]:
     """A letter for each layer (Nemotron-H)."""
     name = "hybrid_override_pattern"
-    pattern = keys.value(name)
-    if pattern is None:
+    if keys.value(name) is None:
         raise NotEnoughMetadata(f"{keys.named(name)} is missing")
+    kinds = _of_letters(keys, name)
+    if len(kinds) != layers:
+        raise WorkloadError(keys.wrong_length(name, len(kinds), layers))
+    return kinds
+
+
+def _of_letters(keys: Keys, name: str) -> list[str]:
+    pattern = keys.value(name)
     if not isinstance(pattern, str):
         raise WorkloadError(f"{keys.named(name)} is {shown(pattern)}, not a text")
-    if len(pattern) != layers:
-        raise WorkloadError(keys.wrong_length(name, len(pattern), layers))
     for number, letter in enumerate(pattern):
         if letter not in LETTERS:
             raise WorkloadError(
                 f"{keys.named(name)}[{number}] is {shown(letter)!r}, none of {' '.join(LETTERS)}"
             )
     return [LETTERS[letter] for letter in pattern]
+
+
+def module_kinds(keys: Keys) -> list[str]:
+    """The blocks of a module that guesses a further token; none where no key says (Nemotron-H)."""
+    words, letters = "mtp_layers_block_type", "mtp_hybrid_override_pattern"
+    if (written := keys.list_of(words)) is not None:
+        return _of_words(keys, words, written, len(written))
+    return [] if keys.value(letters) is None else _of_letters(keys, letters)
 
 
 def _period(keys: Keys, layers: int) -> list[str]:
@@ -191,16 +203,21 @@ def _period(keys: Keys, layers: int) -> list[str]:
     return ["full" if i % period == offset else "recurrent" for i in range(layers)]
 
 
+def _numbers(keys: Keys, name: str, layers: int, first: int = 0) -> frozenset[int]:
+    """The layers in a list, counted from `first`; none where it is null or absent."""
+    numbers = frozenset(keys.integers(name) or ())
+    if out := [n for n in numbers if not first <= n < layers + first]:
+        raise WorkloadError(f"{keys.named(name)} names layer {max(out)} of {layers}")
+    return numbers
+
+
 def _listed(name: str) -> Callable[[Keys, int], list[str]]:
     """The layers that attend, by number, in a list under this key."""
 
     def kinds(keys: Keys, layers: int) -> list[str]:
-        numbers = keys.integers(name)
-        if numbers is None and not keys.holds(name):
+        if not keys.holds(name):
             raise NotEnoughMetadata(f"{keys.named(name)} is missing")
-        attending = set(numbers or ())
-        if out := [n for n in attending if n >= layers]:
-            raise WorkloadError(f"{keys.named(name)} names layer {max(out)} of {layers}")
+        attending = _numbers(keys, name, layers)
         return ["full" if i in attending else "recurrent" for i in range(layers)]
 
     return kinds
@@ -209,12 +226,41 @@ def _listed(name: str) -> Callable[[Keys, int], list[str]]:
 def _kimi(keys: Keys, layers: int) -> list[str]:
     """`kda_layers` of `linear_attn_config` are counted from 1 (Kimi Linear)."""
     section = keys.section("linear_attn_config")
-    numbers = section.integers("kda_layers")
-    if numbers is None:
+    if section.value("kda_layers") is None:
         raise NotEnoughMetadata(f"{section.named('kda_layers')} is missing")
-    if out := [n for n in numbers if not 1 <= n <= layers]:
-        raise WorkloadError(f"{section.named('kda_layers')} names layer {max(out)} of {layers}")
-    return ["recurrent" if i + 1 in set(numbers) else "full" for i in range(layers)]
+    numbers = _numbers(section, "kda_layers", layers, first=1)
+    return ["recurrent" if i + 1 in numbers else "full" for i in range(layers)]
+
+
+def _sparse_frequency(keys: Keys, layers: int) -> list[str]:
+    """1 attends to blocks that an indexer picks, 0 to all (MiniMax-M3)."""
+    section = keys.section("sparse_attention_config")
+    flags = section.integers("sparse_attention_freq", layers)
+    if flags is None:
+        raise NotEnoughMetadata(f"{section.named('sparse_attention_freq')} is missing")
+    return ["indexed" if flag else "full" for flag in flags]
+
+
+def _chosen(keys: Keys, layers: int) -> list[str]:
+    """Each block attends, or holds a network alone (Nemotron NAS)."""
+    blocks = [chosen_block(keys, layer, layers, "attention") for layer in range(layers)]
+    skipped = [
+        b.flag(word, absent=False) for b in blocks for word in ("no_op", "replace_with_linear")
+    ]
+    return ["mlp" if any(skipped[2 * i : 2 * i + 2]) else "full" for i in range(layers)]
+
+
+def chosen_block(keys: Keys, layer: int, layers: int, part: str) -> Keys:
+    """What was chosen for a layer's attention or network: a part of an entry of a list."""
+    blocks = keys.list_of("block_configs")
+    if blocks is None:
+        raise NotEnoughMetadata(f"{keys.named('block_configs')} is missing")
+    if len(blocks) != layers:
+        raise WorkloadError(keys.wrong_length("block_configs", len(blocks), layers))
+    name = f"{keys.named('block_configs')}[{layer}]"
+    if not isinstance(blocks[layer], dict):
+        raise WorkloadError(f"{name} is {shown(blocks[layer])}, not an object")
+    return Keys(keys.top, blocks[layer], name).section(part)
 
 
 def _hybrid_pattern(keys: Keys, layers: int) -> list[str]:
@@ -227,20 +273,15 @@ def _hybrid_pattern(keys: Keys, layers: int) -> list[str]:
 
 def _hybrid_ids(keys: Keys, layers: int) -> list[str]:
     """Where the shared transformer works before a mixer (Zamba2)."""
-    numbers = keys.integers("hybrid_layer_ids")
-    if numbers is None:
+    if keys.value("hybrid_layer_ids") is None:
         raise NotEnoughMetadata(f"{keys.named('layers_block_type')} is missing")
-    if out := [n for n in numbers if n >= layers]:
-        raise WorkloadError(f"{keys.named('hybrid_layer_ids')} names layer {max(out)} of {layers}")
-    return ["hybrid" if i in set(numbers) else "recurrent" for i in range(layers)]
+    numbers = _numbers(keys, "hybrid_layer_ids", layers)
+    return ["hybrid" if i in numbers else "recurrent" for i in range(layers)]
 
 
 def _cross(keys: Keys, layers: int) -> list[str]:
     """The layers of `cross_attention_layers` look at images (Llama 3.2 Vision)."""
-    numbers = keys.integers("cross_attention_layers") or []
-    if out := [n for n in numbers if n >= layers]:
-        name = keys.named("cross_attention_layers")
-        raise WorkloadError(f"{name} names layer {max(out)} of {layers}")
+    numbers = _numbers(keys, "cross_attention_layers", layers)
     return ["cross" if i in numbers else "full" for i in range(layers)]
 
 
@@ -264,6 +305,8 @@ RULES: dict[str, Callable[[Keys, int], list[str]]] = {
     "kimi": _kimi,
     "hybrid_layer_pattern": _hybrid_pattern,
     "hybrid_layer_ids": _hybrid_ids,
+    "sparse_attention_freq": _sparse_frequency,
+    "block_configs": _chosen,
     "cross_attention_layers": _cross,
 }
 """The rules that families name."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec import field
+
 from nodecheck.model import Struct
 from nodecheck.serving import Kind
 from nodecheck.workload.config.matrix import Matrix
-from nodecheck.workload.config.skips import Named
+from nodecheck.workload.config.quantisation.module_names import Named
 
 ROUTERS = frozenset(("gate", "router", "shared_expert_gate", "wg", "weights_proj"))
 """Last names of what picks experts, or tokens to attend to: schemes leave it in float."""
@@ -68,7 +70,7 @@ class Scheme(Struct, frozen=True, kw_only=True):
     method: str
     default: Coding | None
     skips: Named[bool]
-    named: Named[Coding]
+    named: Named[Coding] = field(default_factory=Named)
     takes: frozenset[Kind] = frozenset()
     experts_only: bool = False
     layers_only: bool = False
@@ -105,3 +107,8 @@ class Scheme(Struct, frozen=True, kw_only=True):
 def _up(number: int, unit: int) -> int:
     """How many whole units hold so many."""
     return -(-number // unit)
+
+
+def integer_type(bits: int, group: int | None) -> str:
+    """The name of an integer type, and of its groups that share a scale: int4_g128, int8."""
+    return f"int{bits}" if group is None else f"int{bits}_g{group}"

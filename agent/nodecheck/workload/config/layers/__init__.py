@@ -1,0 +1,1 @@
+"""A model's tensors and caches, of a family's traits and a configuration's keys."""
