@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -78,9 +78,16 @@ def make_plan(
         engines=engines(seen, work, ways),
         comparisons=compared,
         conclusions=conclusions(seen, work, compared),
-        advice=ranking(seen, work),
+        advice=(*_unmeasured(report), *ranking(seen, work)),
         elapsed_seconds=report.elapsed_seconds,
     )
+
+
+def _unmeasured(report: Report) -> Iterator[str]:
+    """Why this node's memory was not measured, where it could have been."""
+    why = report.facts.dram.skipped
+    if why and report.host.source == "live" and not report.measurements:
+        yield f"Memory was not measured ({why}): with --kernels always it is"
 
 
 def _served(seen: Seen) -> Serving:

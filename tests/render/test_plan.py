@@ -302,10 +302,10 @@ def test_assumptions_and_advice_stand_at_the_end() -> None:
     assert "ASSUMED the file has no tokenizer" in flat(MOE)
 
 
-def test_speeds_beside_other_requests_are_those_of_one_alone() -> None:
+def test_speeds_beside_other_requests_are_those_of_each() -> None:
     several = replace(THREE_L40, serving=Serving(context_tokens=8192, requests=16))
-    assert "16 requests, speeds of one alone" in flat(several)
-    assert "to one request alone" in headline(several)[1]
+    assert "16 requests, speeds of each" in flat(several)
+    assert "to each of 16 requests" in headline(several)[1]
     assert "alone, limited" not in headline(THREE_L40)[1]
 
 

@@ -103,7 +103,8 @@ def _healthy(report: Report) -> str:
 def _ability(report: Report) -> list[str]:
     """What a healthy node can do, in a sentence: it may still be the wrong node for a model."""
     by_name = {s.strategy: s for s in report.strategies}
-    model = f"a {report.workload.name} model" if report.workload else "a model"
+    name = report.workload.name.removesuffix(" model") if report.workload else ""
+    model = f"a {name} model" if name else "a model"
     if (gpu := by_name.get("gpu-resident")) and gpu.high is not None:
         return [f"Its GPUs decode {model} at {rate(gpu)}."]
     none = not report.facts.gpus and report.host.source == "live" and not _gap(report, "gpu")

@@ -29,7 +29,7 @@ ALIGNMENT_BYTES = 1 << 20
 """A multiple of every logical block size, as O_DIRECT wants it."""
 
 LOOKED_AT = 256
-"""Windows that are looked at for parts that are on the disk and not in memory."""
+"""Windows that are looked at for parts that can be read from the disk."""
 
 IN_MEMORY = frozenset(("tmpfs", "ramfs", "devtmpfs", "hugetlbfs"))
 
@@ -37,7 +37,8 @@ OWN_CACHE = frozenset(("zfs",))
 """Answers direct reads from a cache of its own, which no call shows."""
 
 NEVER_CACHING = frozenset(("ext4", "xfs", "nfs", "nfs4"))
-"""Direct reads leave no page behind. Others, as btrfs where it compresses, read on as usual."""
+"""Direct reads ask the disk whatever lies in memory, and leave no page behind. Others, as btrfs
+where it compresses, read on as usual: only what is not in memory is read of them."""
 
 
 def look(path: Path, files: Sequence[Path], *, seconds: float = 0.5) -> Storage:
@@ -135,9 +136,10 @@ def _rate(
     if fstype in OWN_CACHE:
         return None, f"{fstype} answers direct reads from its own cache"
     if seconds <= 0:
-        return None, "not measured"
+        return None, "not asked for"
     try:
-        return _read(_windows(opened, fstype), time.monotonic() + seconds)
+        windows, direct = _windows(opened, fstype), fstype in NEVER_CACHING
+        return _read(windows, time.monotonic() + seconds, direct=direct)
     except OSError as error:
         return None, f"it cannot be read past the page cache: {error.strerror}"
 
@@ -147,7 +149,7 @@ Window = tuple[int, int, int]
 
 
 def _windows(opened: Sequence[int], fstype: str | None) -> Iterator[Window]:
-    """Parts that are on the disk and not in memory, at equal distances over all files."""
+    """Parts that can be read from the disk, at equal distances over all files."""
     counts = [-(-os.fstat(fd).st_size // WINDOW_BYTES) for fd in opened]
     total = sum(counts)
     looked_at = min(total, LOOKED_AT)
@@ -158,10 +160,10 @@ def _windows(opened: Sequence[int], fstype: str | None) -> Iterator[Window]:
         fd, offset = opened[file], number * WINDOW_BYTES
         left = os.fstat(fd).st_size - offset
         length = min(WINDOW_BYTES, left) // ALIGNMENT_BYTES * ALIGNMENT_BYTES
-        if length > 0 and _is_allocated(fd, offset, length):
-            cached = page_cache.cached_bytes(fd, offset, length)
-            if cached == 0 or (cached is None and fstype in NEVER_CACHING):
-                yield fd, offset, length
+        if length <= 0 or not _is_allocated(fd, offset, length):
+            continue
+        if fstype in NEVER_CACHING or page_cache.cached_bytes(fd, offset, length) == 0:
+            yield fd, offset, length
 
 
 def _is_allocated(fd: int, offset: int, length: int) -> bool:
@@ -173,8 +175,13 @@ def _is_allocated(fd: int, offset: int, length: int) -> bool:
         return False
 
 
-def _read(windows: Iterator[Window], deadline: float) -> tuple[float | None, str | None]:
-    """The rate of direct reads; the first of them tells whether they are direct, and how long."""
+def _read(
+    windows: Iterator[Window], deadline: float, *, direct: bool
+) -> tuple[float | None, str | None]:
+    """The rate of reads past the cache; the first of them tells how long they may be.
+
+    It also tells whether they are `direct`, where that is not known.
+    """
     buffer = memoryview(mmap.mmap(-1, BLOCK_BYTES))  # O_DIRECT wants whole pages
     size = FIRST_BLOCK_BYTES
     reads: list[tuple[int, float]] = []
@@ -187,14 +194,14 @@ def _read(windows: Iterator[Window], deadline: float) -> tuple[float | None, str
                 return _per_second(reads), None
             read = os.preadv(fd, [buffer[: min(size, end - offset)]], offset)
             reads.append((read, time.monotonic() - begin))
-            if len(reads) == 1 and page_cache.cached_bytes(fd, offset, read):
+            if len(reads) == 1 and not direct and page_cache.cached_bytes(fd, offset, read):
                 return None, "direct reads go through the page cache there"
             if not read:
                 break
             size = _next_size(*reads[-1])
             offset += read
     if not reads:
-        return None, "no part of it is on the disk and not in the page cache"
+        return None, "every stretch of it has holes or lies in memory"
     return _per_second(reads), None
 
 

@@ -79,7 +79,7 @@ def _strategies(plan: Plan, width: int, *, easy: bool) -> list[Line]:
         return []
     serving = plan.serving
     context = f"{serving.context_tokens:,} tokens of context" if serving.context_tokens else ""
-    requests = f"{count(serving.requests, 'request')}, speeds of one alone"
+    requests = f"{count(serving.requests, 'request')}, speeds of each"
     asked = (context, requests if serving.requests > 1 else "")
     title = joined("WHAT THIS NODE CAN DO", tuple(filter(None, asked)), 24, width)
     if not easy:

@@ -17,7 +17,7 @@ from nodecheck.render.plan import lever_words, marks, steps
 from nodecheck.render.plan_fits import fit_cells, needs
 from nodecheck.render.plan_measured import cells
 from nodecheck.render.plan_words import TOKENS, headline, model
-from nodecheck.render.terminal import VERDICTS
+from nodecheck.render.terminal import VERDICTS, told_points
 from nodecheck.serving import Curve
 
 Page = Callable[[Plan], str]
@@ -75,13 +75,19 @@ def _content(plan: Plan) -> dict[str, Any]:
 def _strategy(each: Strategy) -> dict[str, Any]:
     return {
         "name": each.strategy,
-        "reach": span(each) if each.high is None else f"{span(each)} {each.unit}",
+        "reach": _reach(each),
         "limit": each.limit,
         "verdict": VERDICTS[each.viability],
         "class": CLASSES[each.viability],
         "basis": each.basis,
         "levers": lever_words(each),
     }
+
+
+def _reach(each: Strategy) -> str:
+    if points := told_points(each):
+        return f"{'; '.join(points)} {each.unit}"
+    return span(each) if each.high is None else f"{span(each)} {each.unit}"
 
 
 def _curve(plan: Plan, curve: Curve) -> dict[str, Any]:

@@ -62,8 +62,9 @@ def headline(plan: Plan) -> tuple[Viability, str]:
     if first is None:
         return _without_a_rate(plan)
     way = WAYS.get(first.strategy, first.strategy)
-    alone = " to one request alone" if plan.serving.requests > 1 else ""
-    speed = f"{rate(first)}{alone}, limited by {first.limit}"
+    requests = plan.serving.requests
+    each = f" to each of {requests} requests" if requests > 1 else ""
+    speed = f"{rate(first)}{each}, limited by {first.limit}"
     said = {
         Viability.VIABLE: f"{way} ({first.strategy}) gives {speed}.",
         Viability.MARGINAL: f"Marginal: {way.lower()} ({first.strategy}) gives {speed}.",

@@ -167,7 +167,7 @@ def abilities(
 ) -> list[Line]:
     """The strategies as a table; `below` makes what stands under a row.
 
-    Those that are not told `in_full` have no basis and no points. Without room for a fifth column
+    Those that are not told `in_full` have no basis. Without room for a fifth column
     the basis stands under its row.
     """
     wide = width >= WIDTH_BASIS
@@ -177,7 +177,7 @@ def abilities(
     told: set[str] = set()
     for strategy in strategies:
         full = in_full(strategy)
-        cells = (*_row(strategy, full=full), _news(strategy.basis, told) if full else "")
+        cells = (*_row(strategy), _news(strategy.basis, told) if full else "")
         lines += table(columns, [cells[: len(columns)]], VERDICT_STYLES)[1:]
         if full and not wide:
             lines += under(cells[-1], width)
@@ -197,11 +197,14 @@ def under(text: str, width: int) -> list[Line]:
     return hanging(Span(""), Span(text, "dim"), COLUMNS[0].width + 3, width)
 
 
-def _row(strategy: Strategy, *, full: bool) -> tuple[str, ...]:
-    reach = _reach(strategy)
-    if strategy.points and full:
-        reach = "\n".join(f"{p.setting}: {reached(p)}" for p in strategy.points[:POINTS_SHOWN])
+def _row(strategy: Strategy) -> tuple[str, ...]:
+    reach = "\n".join(told_points(strategy)) or _reach(strategy)
     return strategy.strategy, reach, strategy.limit, VERDICTS[strategy.viability]
+
+
+def told_points(strategy: Strategy) -> list[str]:
+    """The settings that stand for its curve, each with its range."""
+    return [f"{p.setting}: {reached(p)}" for p in strategy.points[:POINTS_SHOWN]]
 
 
 def _news(basis: str, told: set[str]) -> str:

@@ -13,7 +13,7 @@ from nodecheck.serving import Kind, Layers, Weights, Workload
 from nodecheck.units import GB, GIB
 from nodecheck.workload.assemble import NOT_TEXT
 from nodecheck.workload.errors import WorkloadError, shown
-from nodecheck.workload.gguf.ggml import BY_NAME
+from nodecheck.workload.gguf.ggml import BY_NAME, GGUF_ONLY
 
 KEPT = frozenset((Kind.NORM, Kind.OTHER))
 """Kinds that stay as they are: vectors, and the towers that no text model's type changes."""
@@ -223,8 +223,12 @@ def _of_total(work: Workload, size: int) -> Workload:
 def _named(
     work: Workload, suffix: str, notes: list[str], weight_type: str | None = None
 ) -> Workload:
-    """The workload under another name; its files are not those that were read."""
-    storage = work.storage
+    """The workload under another name; its files are not those that were read.
+
+    In a type that only GGUF files have it is one, of which no file is there yet.
+    """
+    becomes_gguf = weight_type in GGUF_ONLY and work.format not in ("gguf", "numbers")
+    storage = None if becomes_gguf else work.storage
     if storage is not None:
         storage = msgspec.structs.replace(
             storage, size_bytes=None, allocated_bytes=None, cached_bytes=None
@@ -235,4 +239,5 @@ def _named(
         notes=(*work.notes, *notes),
         storage=storage,
         weight_type=weight_type or work.weight_type,
+        format="gguf" if becomes_gguf else work.format,
     )

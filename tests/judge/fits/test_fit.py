@@ -260,7 +260,7 @@ def test_one_layer_more_than_the_largest_ngl_does_not_fit() -> None:
     seen, work = node_of(12 * GIB), qwen_27b()
     ngl = largest_ngl(seen, work, node.cards(seen))
     cuts = ngl_cuts(reads(seen, work))
-    taken, more = (cuts[65 - n].on_gpu.room_bytes(1) for n in (ngl, ngl + 1))
+    taken, more = (cuts[65 - n].on_gpu.room_bytes for n in (ngl, ngl + 1))
     assert taken <= 11 * GIB < more
 
 

@@ -249,3 +249,16 @@ def test_a_cpu_that_was_not_read_is_called_so() -> None:
     seen = three_l40()
     unread = replace(seen, facts=replace(seen.facts, cpu=CpuFacts()), measurements=())
     assert cost(unread, "q4_k") == "the CPU was not read"
+
+
+def test_a_cpu_gains_little_or_nothing_from_several_requests_at_once() -> None:
+    seen = three_l40(AVX2)
+    work = reference_workload(seen.policy)
+    times = []
+    for requests in (1, 8):
+        asked = replace(seen, serving=Serving(requests=requests))
+        stage = cpu_stage(asked, work)
+        assert isinstance(stage, CpuStage)
+        times.append(stage.seconds(Share(weights={"q4_k": Range(1e9, 1e9)})))
+    assert times[1].floor == pytest.approx(8 / 1.7 * times[0].floor)
+    assert times[1].high == pytest.approx(8 * times[0].high)

@@ -25,9 +25,9 @@ def products(**gigabytes: float) -> tuple[Measurement, ...]:
 
 def test_with_sse2_and_memory_to_spare_q8_beats_q4_by_three() -> None:
     (said,) = ranking(three_l40(SSE2, read=100.0), WORK)
-    assert said.startswith("With SSE2 (reference rates) q8_0 decodes this model at ")
+    assert said.startswith("On the CPU, with SSE2 (reference), q8_0 decodes this model at ")
     assert "3.2 times as fast as q4_0 at 1.9 times its size" in said
-    assert said.endswith("Do not take a smaller type for speed")
+    assert said.endswith("Take no smaller type for speed there")
 
 
 def test_where_memory_takes_the_gain_away_that_is_said() -> None:
@@ -48,7 +48,7 @@ def test_what_was_measured_here_comes_before_the_reference() -> None:
     measured = (dram(100.0, 8), *products(q4_0=8.0, q4_k=7.6, q6_k=11.0, q8_0=50.0, f16=18.0))
     seen = replace(three_l40(SSE2), measurements=measured)
     (said,) = ranking(seen, small_mix())
-    assert said.startswith("With SSE2 q8_0 decodes this model at ")
+    assert said.startswith("On the CPU, with SSE2, q8_0 decodes this model at ")
     assert "reference" not in said
     assert {each.weight_type for each in ranked(seen, small_mix())} == {
         "q4_0",

@@ -57,6 +57,35 @@ def test_a_token_reads_all_but_the_embedding_and_what_is_remembered() -> None:
     assert whole.bytes.high == pytest.approx(read + state + 65_536 * 8192, rel=1e-6)
 
 
+def test_several_requests_read_weights_once_and_each_its_own_cache() -> None:
+    one, sixteen = (reads(asked(requests), qwen_27b()).whole for requests in (1, 16))
+    assert sixteen.weight_bytes == one.weight_bytes
+    assert sixteen.step_bytes == one.step_bytes
+    assert sixteen.cache_bytes == 16 * one.cache_bytes
+    assert sixteen.state_bytes == 16 * one.state_bytes
+
+
+def test_several_requests_read_more_experts_but_not_all_of_each() -> None:
+    spread = [reads(asked(n), qwen_30b_a3b()).all_experts.step_bytes.high for n in (1, 16, 4096)]
+    assert spread[1] / spread[0] == pytest.approx((1 - (15 / 16) ** 16) * 16, rel=1e-4)
+    assert spread[2] / spread[0] == pytest.approx(16, rel=1e-4)
+
+
+def test_each_of_several_requests_is_slower_and_all_together_faster() -> None:
+    alone, each = (
+        resident.gpu_resident(asked(n, context=32768), qwen_27b(), CARDS) for n in (1, 8)
+    )
+    assert alone.low is not None
+    assert each.low is not None
+    assert each.low < 0.8 * alone.low
+    assert 8 * each.low > 3 * alone.low
+    assert "each of 8 requests" in each.basis
+
+
+def asked(requests: int, context: int = 8192) -> Seen:
+    return replace(SEEN, serving=Serving(requests=requests, context_tokens=context))
+
+
 def test_the_context_and_the_type_of_the_cache_are_those_asked_for() -> None:
     asked = replace(SEEN, serving=Serving(context_tokens=1000, kv_type="q8_0"))
     assert reads(asked, qwen_27b()).whole.cache_bytes == 1000 * 34_816

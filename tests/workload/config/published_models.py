@@ -133,5 +133,18 @@ PUBLISHED_MODELS = (
             *(block(None, width) for width, count in NO_ATTENTION for _ in range(count)),
         ],
     ),
+    model(
+        "kimi-k3", 2_779_484_478_208, 13_824, 24,
+        model_type="kimi_linear", hidden_size=7168, intermediate_size=33792,
+        moe_intermediate_size=3072, routed_expert_hidden_size=3584, latent_moe_use_norm=True,
+        num_hidden_layers=93, num_attention_heads=96, num_key_value_heads=96, num_experts=896,
+        num_experts_per_token=16, num_shared_experts=2, first_k_dense_replace=1, moe_layer_freq=1,
+        kv_lora_rank=512, q_lora_rank=1536, qk_nope_head_dim=128, qk_rope_head_dim=64,
+        v_head_dim=128, mla_use_output_gate=True, attn_res_block_size=12, vocab_size=163840,
+        linear_attn_config={
+            "kda_layers": [i for i in range(1, 93) if i % 4], "head_dim": 128, "num_heads": 96,
+            "short_conv_kernel_size": 4, "use_full_rank_gate": True,
+        },
+    ),
 )
 # fmt: on

@@ -44,8 +44,8 @@ def test_caches_are_those_of_the_module_tree(model: Known) -> None:
 def test_families_without_a_tree_come_to_published_totals(model: Known) -> None:
     """Figures: the element counts of the published checkpoints; caches by formula.
 
-    Of InternLM-7B, MiniCPM-MoE and Hunyuan-Large 7.3, 13.6 and 389 billion were published: the rest
-    by formula.
+    Of InternLM-7B, MiniCPM-MoE, Hunyuan-Large and Kimi K3 7.3, 13.6, 389 and 2,800 billion were
+    published: the rest by formula.
     """
     work = from_config(model.config, None, model.name)
     assert work.parameters == model.parameters

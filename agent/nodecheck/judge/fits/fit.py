@@ -187,8 +187,8 @@ def largest_ngl(seen: Seen, work: Workload, cards: node.Cards) -> int:
 
 def first_that_fits(seen: Seen, parts: Reads, cuts: list[Cut], cards: node.Cards) -> Cut | None:
     """The one that leaves least on the CPU."""
-    free, requests = offload.free_for_layers(seen, parts, cards), seen.serving.requests
-    return next((cut for cut in cuts if cut.on_gpu.room_bytes(requests) <= free), None)
+    free = offload.free_for_layers(seen, parts, cards)
+    return next((cut for cut in cuts if cut.on_gpu.room_bytes <= free), None)
 
 
 def _split(seen: Seen, work: Workload, cards: node.Cards) -> Iterator[Fit]:

@@ -50,11 +50,11 @@ def cpu_needs(seen: Seen, work: Workload, part: Share, *, repacks: bool) -> tupl
         Need(what="mapped weights (page cache)", bytes=mapped),
         Need(
             what=f"cache of {context_tokens(seen):,} tokens{times}",
-            bytes=round(requests * part.cache_bytes),
+            bytes=round(part.cache_bytes),
         ),
         Need(
             what=count(requests, "recurrent state"),
-            bytes=round(requests * part.state_bytes),
+            bytes=round(part.state_bytes),
         ),
         Need(what="compute buffers", bytes=CPU_BUFFERS_BYTES),
     )

@@ -12,7 +12,7 @@ from nodecheck.model import Struct
 from nodecheck.serving import Kind, Need, Workload
 from nodecheck.units import GIB, MIB, count, gib
 from nodecheck.workload import cache
-from nodecheck.workload.gguf.ggml import BY_NAME
+from nodecheck.workload.gguf.ggml import GGUF_ONLY
 
 LLAMA_CPP, SGLANG, VLLM = "llama.cpp", "SGLang", "vLLM"
 
@@ -25,9 +25,6 @@ CUDA_CONTEXT_BYTES = 512 * MIB
 
 CONTEXT_STEP = 256
 """llama.cpp rounds a context up to as many tokens. Source: src/llama-context.cpp."""
-
-GGML_ONLY = BY_NAME.keys() - {"bf16", "mxfp4", "nvfp4"}
-"""Storage types of which checkpoints of transformers have none."""
 
 WEIGHTS, DRAFT, KEPT_FREE, CONTEXT, ROUNDING = (
     "weights",
@@ -86,7 +83,7 @@ def engines_for(work: Workload) -> tuple[str, ...]:
 
     Of one that is known by numbers alone, the storage type tells the form.
     """
-    if work.format == "gguf" or (work.format == "numbers" and work.weight_type in GGML_ONLY):
+    if work.format == "gguf" or (work.format == "numbers" and work.weight_type in GGUF_ONLY):
         return (LLAMA_CPP,)
     return SGLANG, VLLM
 

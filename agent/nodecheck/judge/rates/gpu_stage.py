@@ -5,7 +5,7 @@ from __future__ import annotations
 from nodecheck.judge.rates import ceilings
 from nodecheck.judge.rates.ceilings import Range
 from nodecheck.judge.rates.reads import Share
-from nodecheck.units import gb_per_second
+from nodecheck.units import count, gb_per_second
 
 LAYER_SECONDS = (30e-6, 100e-6)
 """What a block takes beside its bytes: some ten kernels that start and drain one after the other.
@@ -31,6 +31,18 @@ def gpu_seconds(part: Share, vram_rate: float, blocks: int) -> Range:
         max(least / (vram_rate * high_share), least / (vram_rate * BEST_SHARE) + low_start),
         max(most / (vram_rate * low_share), most / (vram_rate * BEST_SHARE) + high_start),
     )
+
+
+def starts(part: Share, vram_rate: float, blocks: int) -> str:
+    """What starting kernels adds, in words, where it counts; empty where the share covers it."""
+    low_share, high_share = ceilings.VRAM_EFFICIENCY
+    low, high = (blocks * seconds for seconds in LAYER_SECONDS)
+    least, most = part.bytes.floor / vram_rate, part.bytes.high / vram_rate
+    fast = least / BEST_SHARE + low > least / high_share
+    if not fast and most / BEST_SHARE + high <= most / low_share:
+        return ""
+    ends = "-".join(f"{1e6 * seconds:.0f}" for seconds in LAYER_SECONDS)
+    return f" (or {BEST_SHARE:g} x, and {ends} us for each of {count(blocks, 'block')})"
 
 
 def gpu_limit(part: Share, vram_rate: float, blocks: int) -> str:

@@ -35,11 +35,12 @@ STATE_ELEMENT_BYTES = 4
 class Share(Struct, frozen=True):
     """Some part of a model.
 
-    `weights` are the bytes that a token reads of each type, least and most; `cache_bytes` those of
-    the context's attention cache, of which a first token reads nothing and the last all;
-    `attended_bytes` are the same times the query heads that may share a cached key, each of which
-    uses it up anew; `state_bytes` are those of one sequence's recurrent state, which each token
-    reads and writes.
+    `weights` are the bytes that a token uses of each type, least and most; `step_bytes` what a step
+    reads that gives each request its next token: the same for one request, and more experts for
+    several. `cache_bytes` are those of all requests' attention caches, of which a first token reads
+    nothing and the last all; `attended_bytes` are the same times the query heads that may share a
+    cached key, each of which uses it up anew; `state_bytes` are those of all requests' recurrent
+    states, which each step reads and writes.
     """
 
     stored_bytes: float = 0
@@ -47,6 +48,7 @@ class Share(Struct, frozen=True):
     cache_bytes: float = 0
     state_bytes: float = 0
     attended_bytes: float = 0
+    step_bytes: Range = Range(0, 0)
 
     def __add__(self, other: Share) -> Share:
         """Both parts together."""
@@ -59,22 +61,24 @@ class Share(Struct, frozen=True):
             self.cache_bytes + other.cache_bytes,
             self.state_bytes + other.state_bytes,
             self.attended_bytes + other.attended_bytes,
+            self.step_bytes + other.step_bytes,
         )
 
     @property
     def weight_bytes(self) -> Range:
-        """Bytes of weights that a token reads, of all types."""
+        """Bytes of weights that a token uses, of all types."""
         return ceilings.total(self.weights.values())
 
     @property
     def bytes(self) -> Range:
-        """All that a token moves: at an empty context, and at a full one."""
+        """All that a step moves: at an empty context, and at a full one."""
         moved = 2 * self.state_bytes
-        return self.weight_bytes + Range(moved, moved + self.cache_bytes)
+        return self.step_bytes + Range(moved, moved + self.cache_bytes)
 
-    def room_bytes(self, requests: int) -> int:
-        """Memory that it takes with so many sequences of the full context."""
-        return round(self.stored_bytes + requests * (self.cache_bytes + self.state_bytes))
+    @property
+    def room_bytes(self) -> int:
+        """Memory that it takes with all requests at the full context."""
+        return round(self.stored_bytes + self.cache_bytes + self.state_bytes)
 
 
 class Reads(Struct, frozen=True):
@@ -123,22 +127,44 @@ def running(shares: Iterable[Share]) -> list[Share]:
 
 
 def reads(seen: Seen, work: Workload) -> Reads:
-    """The parts of a model, at the context and with the cache type that are asked for."""
+    """The parts of a model, at the context, requests and cache type that are asked for."""
     known = bool(work.layer_groups or work.outside)
     if not known or _block_count(work) > BLOCKS_MOST:
         return _uniform(seen, work)
-    context, kv_type = context_tokens(seen), seen.serving.kv_type
+    requests, context, kv_type = seen.serving.requests, context_tokens(seen), seen.serving.kv_type
+    spread = experts_spread(work, requests)
     blocks = [Share()] * _block_count(work)
     experts = list(blocks)
     for group in work.layer_groups:
         rest = [w for w in group.weights if w.kind is not Kind.EXPERTS]
-        remembered = _remembered(group.cache, context, kv_type, windows=work.llama_cpp_windows)
+        alone = _remembered(group.cache, context, kv_type, windows=work.llama_cpp_windows)
+        remembered = _of_all(alone, requests)
         alike = _share(rest) + remembered
-        expert = _share([w for w in group.weights if w.kind is Kind.EXPERTS])
+        expert = _share([w for w in group.weights if w.kind is Kind.EXPERTS], spread)
         for number in group.numbers:
             blocks[number], experts[number] = alike, expert
     table, rest = _embedding(work.outside)
     return Reads(tuple(blocks), tuple(experts), _share(rest), _share(table))
+
+
+def _of_all(one: Share, requests: int) -> Share:
+    """What all requests remember."""
+    return Share(
+        cache_bytes=requests * one.cache_bytes,
+        attended_bytes=requests * one.attended_bytes,
+        state_bytes=requests * one.state_bytes,
+    )
+
+
+def experts_spread(work: Workload, requests: int) -> float:
+    """Times as many experts as one token takes that so many read between them.
+
+    E x (1 - (1 - k / E)^n) of E experts, of which a token takes k: they are chosen alike often.
+    """
+    if not work.experts or not work.experts_used or requests == 1:
+        return 1.0
+    share = work.experts_used / work.experts
+    return float((1 - (1 - share) ** requests) / share)
 
 
 def context_tokens(seen: Seen) -> int:
@@ -156,15 +182,17 @@ def _block_count(work: Workload) -> int:
     return max(work.layers, 1 + max(numbers, default=0))
 
 
-def _share(weights: Iterable[Weights]) -> Share:
-    stored, read = 0, dict[str, Range]()
+def _share(weights: Iterable[Weights], spread: float = 1.0) -> Share:
+    """What some weights take; a step of all requests reads `spread` times what a token does."""
+    stored, read, step = 0, dict[str, Range](), 0.0
     for each in weights:
         # a tied output is no tensor of its own, but an engine makes a copy of the table for it
         stored += max(each.bytes, each.read_bytes) if each.kind is Kind.OUTPUT else each.bytes
         if each.kind not in NOT_READ and each.read_bytes:
+            step += min(spread * each.read_bytes, max(each.bytes, each.read_bytes))
             size = Range(each.read_bytes, each.read_bytes)
             read[each.type] = read[each.type] + size if each.type in read else size
-    return Share(stored, read)
+    return Share(stored, read, step_bytes=Range(step, step))
 
 
 def _embedding(outside: Iterable[Weights]) -> tuple[list[Weights], list[Weights]]:
@@ -196,7 +224,9 @@ def _uniform(seen: Seen, work: Workload) -> Reads:
     low, high = ceilings.READ_SHARE
     size = work.weight_bytes_shipped / (count + 1)
     cache = whole_context_bytes(work, context_tokens(seen), seen.serving.kv_type) or 0
-    part = Share(size, {work.weight_type: Range(size * low, size * high)})
+    cache *= seen.serving.requests
+    read = Range(size * low, size * high)
+    part = Share(size, {work.weight_type: read}, step_bytes=read)
     block = part + Share(cache_bytes=cache / max(1, count))
     output = part if count else block
     return Reads((block,) * count, (Share(),) * count, output, Share())

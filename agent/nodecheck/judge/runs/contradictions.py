@@ -90,7 +90,7 @@ def _short_of_ram(seen: Seen, fast: Row, slow: Row) -> str | None:
     free = node.free_ram_bytes(seen)
     if free is None or not (fast.cut and slow.cut and slow.machine.here):
         return None
-    less, more = fast.cut.on_cpu.room_bytes(1), slow.cut.on_cpu.room_bytes(1)
+    less, more = fast.cut.on_cpu.room_bytes, slow.cut.on_cpu.room_bytes
     return f"{gib(more)} do not fit the {gib(free)} of free RAM" if less <= free < more else None
 
 

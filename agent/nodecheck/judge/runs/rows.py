@@ -112,7 +112,8 @@ def _as_served(seen: Seen, run: Run) -> Seen:
     if run.context_tokens is not None:
         context = max(1, run.context_tokens + (run.generated_tokens or 0) // 2)
     kv_type = run.kv_type if run.kv_type in CACHE_TYPES else seen.serving.kv_type
-    return replace(seen, serving=replace(seen.serving, context_tokens=context, kv_type=kv_type))
+    asked = replace(seen.serving, context_tokens=context, kv_type=kv_type, requests=1)
+    return replace(seen, serving=asked)
 
 
 def _row(seen: Seen, work: Workload, run: Run, parts: Reads, cuts: Sequence[Cut]) -> Row:
@@ -227,15 +228,15 @@ def _on_both(seen: Seen, row: Row) -> Row:
     if isinstance(every, str):
         return replace(row, why=every)
     slowest, fastest = (vram.floor, vram.high) if vram else (1.0, 1.0)
-    high = Split(every, fastest, 0, 1).speed(cut).high
-    low = None if isinstance(few, str) else Split(few, slowest, 0, 1).speed(cut).low
+    high = Split(every, fastest, 0).speed(cut).high
+    low = None if isinstance(few, str) else Split(few, slowest, 0).speed(cut).low
     at_best = every.seconds(cut.on_cpu).floor + cut.on_gpu.bytes.floor / fastest
     return replace(
         row,
         stage=every,
         speed=Range(low, high),
         ceiling=1 / at_best,
-        limit=Split(every, fastest, 0, 1).limit(cut),
+        limit=Split(every, fastest, 0).limit(cut),
     )
 
 

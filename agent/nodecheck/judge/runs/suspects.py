@@ -101,7 +101,7 @@ def _alike(rate: Range, other: Range) -> bool:
 
 
 def _paging(seen: Seen, work: Workload, row: Row) -> Iterator[str]:
-    need = row.cut.on_cpu.room_bytes(1) if row.cut else 0
+    need = row.cut.on_cpu.room_bytes if row.cut else 0
     free, rate = node.free_ram_bytes(seen), cpu_rate(row)
     disk = work.storage.sequential_bytes_per_second if work.storage else None
     if free is not None and need > free:

@@ -38,8 +38,8 @@ OLD_CPU_LLAMA = (
     "start (GGML_CPU_ALL_VARIANTS)"
 )
 SGLANG_GGUF = (
-    "it reads GGUF files of some architectures only (--load-format gguf): serve the original "
-    "checkpoint with it, or this file with llama.cpp"
+    "GGUF files (--load-format gguf) are an aside there, for some architectures: serve the "
+    "original checkpoint with it, or this file with llama.cpp"
 )
 VLLM_GGUF = (
     "vLLM 0.33.0 has no GGUF among its quantisations: serve the original checkpoint with it, or "

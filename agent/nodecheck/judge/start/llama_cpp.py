@@ -76,10 +76,10 @@ def _shares(seen: Seen, parts: Reads, cut: Cut, cards: node.Cards) -> Iterator[F
     """Unasked each card takes layers by its free VRAM, whether they hold their experts or not."""
     if len(cards.gpus) == 1 or not cut.cpu_layers:
         return
-    requests, overhead = seen.serving.requests, seen.policy.thresholds.vram_overhead_bytes
+    overhead = seen.policy.thresholds.vram_overhead_bytes
     kept = int(cut.setting.split()[1])
     layers = [*parts.blocks[:kept], *parts.both[kept:], parts.output]
-    sizes = [layer.room_bytes(requests) for layer in layers]
+    sizes = [layer.room_bytes for layer in layers]
     free = [max(0, cards.free_bytes(gpu) - overhead) for gpu in cards.gpus]
     shares = ",".join(map(str, layers_by_card(sizes, free)))
     why = "layers of each card, by what they weigh there: unasked the last cards get all experts"

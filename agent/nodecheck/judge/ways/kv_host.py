@@ -36,12 +36,13 @@ def kv_on_host(seen: Seen, work: Workload, cards: node.Cards) -> Strategy | None
     spent, state = cost(seen, kind), cost(seen, STATE_TYPE)
     if isinstance(spent, str):
         return unknown(NAME, spent)
-    alone = Share(parts.without_embedding.stored_bytes, part.weights)
-    need = alone.room_bytes(1) + seen.policy.thresholds.vram_overhead_bytes
+    without = parts.without_embedding
+    alone = Share(without.stored_bytes, part.weights, step_bytes=part.step_bytes)
+    need = alone.room_bytes + seen.policy.thresholds.vram_overhead_bytes
     place = placement(seen, need, cards)
     if place is None:
         return refused(NAME, "VRAM size", f"the weights alone need {gib(need)}")
-    held = round(seen.serving.requests * (part.cache_bytes + part.state_bytes))
+    held = round(part.cache_bytes + part.state_bytes)
     free = node.free_ram_bytes(seen)
     if free is not None and held > free:
         return refused(NAME, "RAM size", f"{gib(held)} of cache, {gib(free)} free")
@@ -71,11 +72,6 @@ def _slowest(seen: Seen, work: Workload, spent: Cost) -> float:
     compute = used_up(seen, room.cache_type(room.LLAMA_CPP, seen.serving.kv_type))
     again = QUERIES_OF_KEY / compute.floor if compute else spent.seconds_per_byte.high
     return spent.seconds_per_byte.high + again
-
-
-def _is_latent(work: Workload) -> bool:
-    """Whether it keeps one latent for all heads: how often that is used up is not worked out."""
-    return any(g.cache.key_elements and not g.cache.value_elements for g in work.layer_groups)
 
 
 def _speed(on_gpu: Range, added: Range, spent: Cost, *, latent: bool) -> Range:

@@ -103,7 +103,7 @@ def _on_cpu(
     """What moves weights on a CPU: RAM where that is short, else instructions, memory, type."""
     if found.limit == "RAM size":
         roomy = again(_without_ram_limit(seen), work, cards)
-        need = gib(offload.ram_needed(seen, in_ram(seen, work)))
+        need = gib(offload.ram_needed(in_ram(seen, work)))
         speed = (roomy.low, roomy.high) if roomy else (None, None)
         change = f"more free RAM: {need} hold all of it"
         yield Lever(resource="ram", change=change, low=speed[0], high=speed[1])

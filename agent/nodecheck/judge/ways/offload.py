@@ -69,11 +69,10 @@ class Split(Struct, frozen=True):
     stage: CpuStage
     rate: float
     free_bytes: int
-    requests: int
 
     def fits(self, cut: Cut) -> bool:
         """Whether the cards hold their part."""
-        return cut.on_gpu.room_bytes(self.requests) <= self.free_bytes
+        return cut.on_gpu.room_bytes <= self.free_bytes
 
     def times(self, cut: Cut) -> tuple[Range, Range, Range]:
         """Seconds on the CPU, on the GPUs and between them, fastest to slowest."""
@@ -127,7 +126,7 @@ def split_of(seen: Seen, work: Workload, cards: node.Cards, on_cpu: Share) -> Sp
     if not parts.blocks:
         return f"its {work.layers} layers are not told apart"
     free = free_for_layers(seen, parts, cards)
-    return Split(stage, rate, free, seen.serving.requests)
+    return Split(stage, rate, free)
 
 
 def free_for_layers(seen: Seen, parts: Reads, cards: node.Cards) -> int:
@@ -230,7 +229,8 @@ def _told_cuts(split: Split, cuts: Sequence[Cut]) -> list[Cut]:
 def expert_offload(seen: Seen, work: Workload, cards: node.Cards) -> Strategy | None:
     """Experts of the first blocks on the CPU, all else on the cards; None where it has none.
 
-    Told are the fewest that VRAM asks for, one at least, and all of them (-cmoe).
+    Told are the fewest that VRAM asks for, one at least, and all of them (-cmoe). It is judged by
+    the fewest; where VRAM asks for none, by all.
     """
     parts = reads(seen, work)
     cuts = expert_cuts(parts)
@@ -241,11 +241,12 @@ def expert_offload(seen: Seen, work: Workload, cards: node.Cards) -> Strategy | 
         return unknown("expert-offload", split)
     fits = next((cut for cut in cuts if cut.cpu_layers and split.fits(cut)), None)
     if fits is None:
-        why = f"{gib(cuts[-1].on_gpu.room_bytes(split.requests))} needed without any expert"
+        why = f"{gib(cuts[-1].on_gpu.room_bytes)} needed without any expert"
         return refused("expert-offload", "VRAM size", why)
     every = replace(cuts[-1], setting="cmoe")
     told = [every] if fits is cuts[-1] else [fits, every]
-    return _offload(seen, "expert-offload", split, told, judged=told[0])
+    judged = told[-1] if split.fits(cuts[0]) else told[0]
+    return _offload(seen, "expert-offload", split, told, judged=judged)
 
 
 def _offload(seen: Seen, name: str, split: Split, told: Sequence[Cut], *, judged: Cut) -> Strategy:
@@ -266,14 +267,14 @@ def _offload(seen: Seen, name: str, split: Split, told: Sequence[Cut], *, judged
     )
 
 
-def ram_needed(seen: Seen, on_cpu: Share) -> int:
+def ram_needed(on_cpu: Share) -> int:
     """Bytes of RAM for a part of the model and for what llama.cpp takes beside it."""
-    return on_cpu.room_bytes(seen.serving.requests) + CPU_BUFFERS_BYTES
+    return on_cpu.room_bytes + CPU_BUFFERS_BYTES
 
 
 def ram_shortage(seen: Seen, on_cpu: Share) -> str | None:
     """What is missing where free RAM does not hold a part; None where it does, or is unknown."""
-    free, need = node.free_ram_bytes(seen), ram_needed(seen, on_cpu)
+    free, need = node.free_ram_bytes(seen), ram_needed(on_cpu)
     return f"{gib(need)} needed, {gib(free)} free" if free is not None and need > free else None
 
 

@@ -82,7 +82,7 @@ def _faster(_: Seen, best: Ranked, nearest: Ranked, slower: list[Ranked]) -> str
     return (
         f"{best.weight_type} decodes this model at {_span(best.speed)} tok/s, {_rates(slower)}: "
         f"{figure(best.middle / nearest.middle)} times as fast as {nearest.weight_type} at "
-        f"{figure(best.bits / nearest.bits)} times its size. Do not take a smaller type for speed"
+        f"{figure(best.bits / nearest.bits)} times its size. Take no smaller type for speed there"
     )
 
 
@@ -95,7 +95,7 @@ def _no_slower(seen: Seen, best: Ranked, nearest: Ranked, slower: list[Ranked]) 
         f"cores use up {figure(factor)} times as many {best.weight_type} weights a second as "
         f"{nearest.weight_type} ones, and DRAM{held} takes that gain away: "
         f"{best.weight_type} decodes this model at {_span(best.speed)} tok/s, {_rates(slower)}. "
-        "Do not take a smaller type for speed"
+        "A smaller type gains little there"
     )
 
 
@@ -112,4 +112,4 @@ def _where(seen: Seen) -> str:
     cpu = seen.facts.cpu
     level = engine_level(cpu.usable_flags or cpu.flags or ())
     measured = any(m.name.startswith("decode_") for m in seen.measurements)
-    return f"With {level or 'these instructions'}{'' if measured else ' (reference rates)'} "
+    return f"On the CPU, with {level or 'these instructions'}{'' if measured else ' (reference)'}, "

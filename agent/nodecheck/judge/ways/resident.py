@@ -5,6 +5,7 @@ from __future__ import annotations
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.seen import Seen
 from nodecheck.judge import node
+from nodecheck.judge.figures import between
 from nodecheck.judge.fits.room import (
     LLAMA_CPP,
     VLLM,
@@ -14,8 +15,9 @@ from nodecheck.judge.fits.room import (
     engines_for,
 )
 from nodecheck.judge.rates import ceilings
-from nodecheck.judge.rates.gpu_stage import gpu_limit, gpu_seconds
-from nodecheck.judge.rates.reads import NOTHING_READ, Share, context_tokens, reads
+from nodecheck.judge.rates.ceilings import Range
+from nodecheck.judge.rates.gpu_stage import gpu_limit, gpu_seconds, starts
+from nodecheck.judge.rates.reads import NOTHING_READ, context_tokens, reads
 from nodecheck.judge.ways.answers import TOKENS, refused, speed_viability, unknown
 from nodecheck.model import Strategy, Struct, Viability
 from nodecheck.serving import Workload
@@ -145,7 +147,7 @@ def on_cards(seen: Seen, work: Workload, place: Placement, cards: node.Cards) ->
         low=speed.low,
         high=speed.high,
         unit=TOKENS,
-        basis=_basis(seen, part, place, cards),
+        basis=_basis(seen, work, place, cards) + _each(seen.serving.requests, speed),
     )
 
 
@@ -177,15 +179,23 @@ def _free(cards: node.Cards) -> str:
     return f"{gib(cards.all_free_bytes)} of {gib(cards.total_bytes)} of VRAM free on {number}"
 
 
-def _basis(seen: Seen, part: Share, place: Placement, cards: node.Cards) -> str:
+def _basis(seen: Seen, work: Workload, place: Placement, cards: node.Cards) -> str:
+    part, vram = reads(seen, work).whole, place.rate or 0.0
     low, high = ceilings.VRAM_EFFICIENCY
     least, most = part.bytes.floor / GB, part.bytes.high / GB
     ends = dict.fromkeys((f"{least:.1f}", f"{most:.1f}"))
     context = f", context 0-{context_tokens(seen):,}" if part.cache_bytes else ""
-    rate = (place.rate or 0) / GB
-    return f"{low:.1f}-{high:.1f} x {rate:.0f} / {'-'.join(ends)} GB{context}" + _where(
-        place, cards
-    )
+    starting = starts(part, vram, work.layers)
+    read = f"{low:.1f}-{high:.1f} x {vram / GB:.0f} / {'-'.join(ends)} GB{starting}{context}"
+    return read + _where(place, cards)
+
+
+def _each(requests: int, speed: Range) -> str:
+    """What all requests get together, where there are several."""
+    if requests == 1:
+        return ""
+    every = between(requests * speed.floor, requests * speed.high)
+    return f"; each of {requests} requests, {every} together"
 
 
 def _where(place: Placement, cards: node.Cards) -> str:
@@ -207,7 +217,7 @@ def tensor_parallel(seen: Seen, work: Workload, cards: node.Cards) -> Strategy |
         return None
     overhead = seen.policy.thresholds.vram_overhead_bytes
     smallest = sorted(map(cards.free_bytes, cards.gpus), reverse=True)[number - 1]
-    if part.room_bytes(seen.serving.requests) / number + overhead > smallest:
+    if part.room_bytes / number + overhead > smallest:
         return None
     alone = gpu_seconds(part, rate, work.layers).floor
     link = node.host_link(seen, cards)

@@ -13,6 +13,7 @@ from nodecheck.judge import node
 from nodecheck.judge.figures import between
 from nodecheck.judge.fits import room
 from nodecheck.judge.rates.ceilings import Range
+from nodecheck.judge.rates.reads import experts_spread
 from nodecheck.judge.ways.answers import TOKENS, refused, unknown
 from nodecheck.judge.ways.levers import TWICE
 from nodecheck.judge.ways.resident import gpu_resident
@@ -51,18 +52,13 @@ def check_cost(work: Workload, drafts: int) -> Range:
 
 
 def experts_read(work: Workload, tokens: int) -> float:
-    """Bytes that several tokens read together over those that one reads; 1 without experts.
-
-    E * (1 - (1 - k/E)^B) distinct experts of E where each of B tokens takes k at random.
-    """
+    """Bytes that several tokens read together over those that one reads; 1 without experts."""
     whole = work.read_bytes_per_token_shipped
     if not (work.experts and work.experts_used and whole):
         return 1.0
     routed = sum(len(g.numbers) * w.read_bytes for g in work.layer_groups for w in g.weights
                  if w.kind is Kind.EXPERTS)  # fmt: skip
-    share = work.experts_used / work.experts
-    distinct = (1 - (1 - share) ** tokens) / share
-    return 1 + routed * (distinct - 1) / whole
+    return 1 + routed * (experts_spread(work, tokens) - 1) / whole
 
 
 def draft_cost(seen: Seen, work: Workload) -> Range | None:
@@ -136,9 +132,16 @@ def speculative(seen: Seen, work: Workload, cards: node.Cards) -> Strategy | Non
         return refusal
     alone = gpu_resident(seen, work, cards)
     if alone.high is None:
-        why = f"{between(gain.floor, gain.high)} times gpu-resident, which is not known"
-        return unknown("speculative", f"{why}: {alone.basis}")
+        return _without_a_rate(alone, gain)
     return replace(_answer(seen, work, alone, gain), levers=_faster(seen, work, cards, gain))
+
+
+def _without_a_rate(alone: Strategy, gain: Range) -> Strategy:
+    """As the model without guessing: it does not fit, or its rate is not known."""
+    if alone.viability is Viability.NOT_VIABLE:
+        return refused("speculative", alone.limit, alone.basis)
+    why = f"{between(gain.floor, gain.high)} times gpu-resident, which is not known"
+    return unknown("speculative", f"{why}: {alone.basis}")
 
 
 def _answer(seen: Seen, work: Workload, alone: Strategy, gain: Range) -> Strategy:

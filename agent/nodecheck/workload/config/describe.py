@@ -141,6 +141,7 @@ def _described(m: Model, text: TextModel) -> Description:
         keys.note(f"{tower}: that tower is not counted; give the weights to count it")
     for remark in family.remarks:
         keys.note(remark)
+    _note_unasked(m)
     return Description(
         matrices=tuple(matrices + modules),
         caches=caches,
@@ -158,6 +159,29 @@ def _described(m: Model, text: TextModel) -> Description:
         llama_cpp_windows=family.llama_cpp_windows,
         notes=tuple(keys.notes),
     )
+
+
+STRUCTURAL = (
+    "attn_res_block_size", "block_configs", "compress_ratios", "hc_mult",
+    "hidden_size_per_layer_input", "index_n_heads", "kv_lora_rank", "linear_attn_config",
+    "linear_num_value_heads", "mla_use_output_gate", "moe_latent_size", "num_kv_shared_layers",
+    "o_lora_rank", "routed_expert_hidden_size", "sparse_attention_config", "ssm_state_size",
+    "use_cla",
+)  # fmt: skip
+"""Keys that add tensors or change caches in the families that have them.
+
+Source: the families of this package, and DeepSeek-V4's own configuration.
+"""
+
+
+def _note_unasked(m: Model) -> None:
+    """Say which of those keys are set in a model whose family knows nothing of them."""
+    for name in STRUCTURAL:
+        if m.keys.inner.get(name) and name not in m.keys.asked:
+            m.keys.note(
+                f"{m.keys.named(name)} is set, which is not known of {m.family.types[0]}: the "
+                "figures may be wrong; give the weights (safetensors, GGUF)"
+            )
 
 
 TIED = ("tie_word_embeddings", "tie_embedding", "tie_embeddings")

@@ -105,6 +105,12 @@ class Experts(Struct, frozen=True, kw_only=True):
     """Whether no key of a count means that all layers are dense."""
     latent: str = ""
     """The key of a narrower size in which the experts work."""
+    latent_names: tuple[str, str] = ("fc1_latent_proj", "fc2_latent_proj")
+    """The matrices to that size and back."""
+    latent_norm: str = ""
+    latent_normed: Says = True
+    latent_quantised: bool = True
+    """False where files keep those matrices as floats although no list skips them."""
     beside_mlp: bool = False
     """Whether a dense network works beside them in the same layer."""
 

@@ -36,7 +36,8 @@ Names = tuple[str, ...]
 class Keys:
     """The keys of a text model: `inner` of the whole configuration `top`, under `path`.
 
-    `defaults` are what a nested configuration may leave out. `notes` gather what was assumed.
+    `defaults` are what a nested configuration may leave out. `notes` gather what was assumed,
+    `asked` the names of keys that were looked up.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Keys:
         self.path = path
         self.defaults = defaults or {}
         self.notes: list[str] = []
+        self.asked: set[str] = set()
 
     def note(self, text: str) -> None:
         """Say once what was assumed."""
@@ -68,6 +70,7 @@ class Keys:
         A key that is there as null is not taken for absent: no default stands in for it.
         """
         names = (names,) if isinstance(names, str) else names
+        self.asked.update(names)
         for name in names:
             if self.inner.get(name) is not None:
                 return name, self.inner[name]
@@ -110,6 +113,7 @@ class Keys:
 
     def flag(self, name: str, *, absent: bool) -> bool:
         """A yes or no, or what its absence means."""
+        self.asked.add(name)
         value = self.inner.get(name)
         if value is None:
             return absent
@@ -123,6 +127,7 @@ class Keys:
 
     def number(self, name: str, *, absent: float) -> float:
         """A factor, or what its absence means."""
+        self.asked.add(name)
         value = self.inner.get(name)
         if value is None:
             return absent
@@ -134,6 +139,7 @@ class Keys:
 
     def list_of(self, name: str) -> list[Any] | None:
         """A list, None where the key is absent or null."""
+        self.asked.add(name)
         value = self.inner.get(name)
         if value is not None and not isinstance(value, list):
             raise WorkloadError(f"{self.named(name)} is {shown(value)}, not a list")
@@ -154,6 +160,7 @@ class Keys:
 
     def section(self, name: str) -> Keys:
         """The object under a key, to be looked into alike."""
+        self.asked.add(name)
         value = self.inner.get(name)
         if value is None:
             raise NotEnoughMetadata(f"{self.named(name)} is missing")

@@ -23,8 +23,8 @@ ROOTS = {
         "Gemma3ForConditionalGeneration", "Mistral3ForConditionalGeneration",
         "Llama4ForConditionalGeneration", "LlavaForConditionalGeneration",
         "LlavaNextForConditionalGeneration", "KimiVLForConditionalGeneration",
-        "KimiK25ForConditionalGeneration", "InternVLChatModel", "MllamaForConditionalGeneration",
-        "PaliGemmaForConditionalGeneration",
+        "KimiK25ForConditionalGeneration", "KimiK3ForConditionalGeneration", "InternVLChatModel",
+        "MllamaForConditionalGeneration", "PaliGemmaForConditionalGeneration",
     ),
     "model.language_model": (
         "Gemma3nForConditionalGeneration", "Gemma4ForConditionalGeneration",

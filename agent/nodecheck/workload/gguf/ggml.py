@@ -67,6 +67,9 @@ TYPES = {
 
 BY_NAME = {kind.name: kind for kind in TYPES.values()}
 
+GGUF_ONLY = {name for name, kind in BY_NAME.items() if kind.block > 1} - {"mxfp4", "nvfp4"}
+"""Types of which checkpoints of transformers have none."""
+
 REMOVED = {
     4: "q4_2",
     5: "q4_3",

@@ -237,7 +237,7 @@ HYBRID = (
     Family(
         types=("kimi_linear",),
         architectures=("KimiLinearForCausalLM",),
-        source="SGLang, models/kimi_linear.py",
+        source="SGLang, models/kimi_linear.py; Kimi K3's own modeling_kimi_linear.py",
         kinds="kimi",
         mixers={"recurrent": ("kimi_delta",), "full": ("latent",)},
         experts=Experts(
@@ -251,7 +251,13 @@ HYBRID = (
                 count=("num_shared_experts", "n_shared_experts"),
             ),
             correction=CORRECTED,
+            latent="routed_expert_hidden_size",
+            latent_names=("routed_expert_down_proj", "routed_expert_up_proj"),
+            latent_norm="routed_expert_norm",
+            latent_normed=Switch("latent_moe_use_norm"),
+            latent_quantised=False,
         ),
+        beside=("attention_residuals",),
     ),
     Family(
         types=("olmo_hybrid",),

@@ -104,6 +104,8 @@ def latent(m: Model, t: Tensors, _layer: int, _kind: str) -> LayerCache:
     t.norm(f"{a.module}.kv_a_layernorm", rank)
     t.linear(f"{a.module}.kv_b_proj", A, heads * (nope + value), rank)
     t.linear(f"{a.module}.o_proj", A, m.hidden, heads * value, bias=bias)
+    if k.flag("mla_use_output_gate", absent=False):
+        t.linear(f"{a.module}.g_proj", A, heads * value, m.hidden)
     return LayerCache(key_elements=rank + rope)
 
 

@@ -107,6 +107,20 @@ def _query_key_norms(m: Model, t: Tensors) -> None:
         t.add(f"self_attn.{name}_layernorm.norms.*", N, heads.dim, copies=count)
 
 
+def _attention_residuals(m: Model, t: Tensors) -> None:
+    """What weighs the outputs of earlier blocks before attention and network (Kimi K3)."""
+    if m.keys.integer_or("attn_res_block_size", 0):
+        for name in ("self_attention_res", "mlp_res"):
+            t.norm(f"{name}_norm", m.hidden)
+            t.add(f"{name}_proj", F, 1, m.hidden)
+
+
+def _output_residual(m: Model, t: Tensors) -> None:
+    if m.keys.integer_or("attn_res_block_size", 0):
+        t.norm("output_attn_res_norm", m.hidden)
+        t.add("output_attn_res_proj", F, 1, m.hidden)
+
+
 def _word_projections(m: Model, t: Tensors) -> None:
     """Projections to and from narrower embeddings (OPT-350m)."""
     width = m.keys.integer_or("word_embed_proj_dim", m.hidden, least=1)
@@ -119,6 +133,7 @@ OUTSIDE: dict[str, Callable[[Model, Tensors], None]] = {
     "per_layer_inputs": _per_layer_inputs,
     "altup": _altup,
     "word_projections": _word_projections,
+    "attention_residuals": _output_residual,
 }
 """What stands once in a model, by the name that families give it."""
 
@@ -132,5 +147,6 @@ IN_LAYERS: dict[str, Callable[[Model, Tensors], None]] = {
     "lambdas": _lambdas,
     "xielu": _xielu,
     "query_key_norms": _query_key_norms,
+    "attention_residuals": _attention_residuals,
 }
 """What stands in each layer."""

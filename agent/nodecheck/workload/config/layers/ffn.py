@@ -132,11 +132,22 @@ def sparse_network(m: Model, t: Tensors, layer: int, e: Experts) -> None:
         t.add(prefix + e.correction, F, count, float_type="f32")
     inner = k.integer(e.latent) if e.latent and k.value(e.latent) else m.hidden
     if inner != m.hidden:
-        t.linear(f"{prefix}fc1_latent_proj", F, inner, m.hidden, bias=k.says(e.mlp.bias))
-        t.linear(f"{prefix}fc2_latent_proj", F, m.hidden, inner, bias=k.says(e.mlp.bias))
+        _latent(m, t, e, inner)
     expert_matrices(m, t, e, (count, used), (inner, width))
     if e.shared is not None and k.says(e.shared.enabled):
         _shared(m, t, e.shared, layer, width)
+
+
+def _latent(m: Model, t: Tensors, e: Experts, inner: int) -> None:
+    """What takes the stream to the experts' own size and back."""
+    prefix = f"{e.module}." if e.module else ""
+    sizes = ((inner, m.hidden), (m.hidden, inner))
+    for name, (rows, columns) in zip(e.latent_names, sizes, strict=True):
+        t.add(prefix + name, F, rows, columns, linear=e.latent_quantised)
+        if m.keys.says(e.mlp.bias):
+            t.add(f"{prefix}{name}.bias", F, rows)
+    if e.latent_norm and m.keys.says(e.latent_normed):
+        t.norm(prefix + e.latent_norm, inner)
 
 
 def expert_matrices(

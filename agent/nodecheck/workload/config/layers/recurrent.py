@@ -145,7 +145,7 @@ def lightning(m: Model, t: Tensors, _layer: int, _kind: str) -> LayerCache:
 
 
 def kimi_delta(m: Model, t: Tensors, _layer: int, _kind: str) -> LayerCache:
-    """Kimi delta attention: three convolutions, a gate of low rank, a square matrix a head.
+    """Kimi delta attention: three convolutions, gates of low or full rank, a square matrix a head.
 
     Source: the model's own configuration and SGLang, models/kimi_linear.py.
     """
@@ -156,11 +156,15 @@ def kimi_delta(m: Model, t: Tensors, _layer: int, _kind: str) -> LayerCache:
     for name in ("q", "k", "v"):
         t.linear(f"self_attn.{name}_proj", R, width, m.hidden)
         t.conv(f"self_attn.{name}_conv1d", width, kernel)
-    for name in ("f", "g"):
+    whole = section.flag("use_full_rank_gate", absent=False)
+    if whole:
+        t.linear("self_attn.g_proj", R, width, m.hidden)
+    for name in "f" if whole else "fg":
         t.linear(f"self_attn.{name}_a_proj", R, dim, m.hidden)
         t.linear(f"self_attn.{name}_b_proj", R, width, dim)
     t.linear("self_attn.b_proj", R, heads, m.hidden)
-    t.add("self_attn.A_log", R, heads)
+    # Kimi K3's files pad it to the length of a head.
+    t.add("self_attn.A_log", R, max(heads, dim) if whole else heads)
     t.add("self_attn.dt_bias", R, width)
     t.norm("self_attn.o_norm", dim)
     t.linear("self_attn.o_proj", R, m.hidden, width)
