@@ -170,6 +170,9 @@ def _details(plan: Plan, report: Report, chosen: Strategy | None) -> tuple[str, 
             for f in plan.fits
             if f.strategy == chosen.strategy and f.fits is False and f.available_bytes is not None
         ]
+    found = [f.id for f in report.findings if f.severity is not Severity.INFO]
+    if len(found) > 1:
+        told.append(f"findings: {', '.join(found)}")
     return tuple(map(printable, (*told, f"node: {report.verdict.headline}")))
 
 

@@ -67,7 +67,7 @@ def headline(plan: Plan) -> tuple[Viability, str]:
     speed = f"{rate(first)}{each}, limited by {first.limit}"
     said = {
         Viability.VIABLE: f"{way} ({first.strategy}) gives {speed}.",
-        Viability.MARGINAL: f"Marginal: {way.lower()} ({first.strategy}) gives {speed}.",
+        Viability.MARGINAL: f"Marginal: {way[0].lower()}{way[1:]} ({first.strategy}) gives {speed}.",
         Viability.UNKNOWN: f"Whether it runs well is not known: {first.strategy} gives "
         f"{rate(first)} ({first.limit}).",
         Viability.NOT_VIABLE: f"No way to serve it here is viable: the fastest, {first.strategy}, "
@@ -114,8 +114,9 @@ def _avoid(plan: Plan, first: Strategy) -> list[str]:
         return []
     for strategy in plan.strategies:
         if strategy.strategy == "cpu-only" and strategy.viability is Viability.NOT_VIABLE:
-            slow = f" {rate(strategy)}" if strategy.high is not None else ""
-            return [f"Keep its weights off the CPU:{slow} there ({strategy.limit})."]
+            if strategy.high is None:
+                return []
+            return [f"Keep its weights off the CPU: {rate(strategy)} there ({strategy.limit})."]
     return []
 
 

@@ -10,9 +10,13 @@ from nodecheck.serving import Workload
 from nodecheck.workload.config import describe, from_config
 from nodecheck.workload.errors import NotEnoughMetadata, WorkloadError
 from tests.workload.config.known import every
+from tests.workload.config.published_models import PUBLISHED_MODELS
 from tests.workload.config.reference_models import REFERENCE_MODELS
+from tests.workload.config.sparse_models import SPARSE_MODELS
 
 MODELS = {m.name: m.config for m in REFERENCE_MODELS}
+OTHERS = {m.name: m.config for m in (*SPARSE_MODELS, *PUBLISHED_MODELS)}
+GLM_5, M3, NAS = (OTHERS[n] for n in ("glm-5", "minimax-m3", "llama-3.3-nemotron-super-49b"))
 LLAMA, MIXTRAL, NEMOTRON = (MODELS[n] for n in ("llama-3.1-8b", "mixtral-8x7b", "nemotron-h-8b"))
 GEMMA, LFM2, MINIMAX = (MODELS[n] for n in ("gemma-2-9b", "lfm2-1.2b", "minimax-text-01"))
 QWEN, QWEN_MOE, DEEPSEEK = (MODELS[n] for n in ("qwen3-8b", "qwen3-30b-a3b-fp8", "deepseek-v3"))
@@ -113,6 +117,15 @@ WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         "ssm_cfg.layer is 'Mamba9', not Mamba1 or Mamba2",
     ),
     (MODELS["mamba2-2.7b"], {"ssm_cfg": []}, "ssm_cfg is [], not an object"),
+    (GLM_5, {"indexer_types": ["full"] * 3}, "indexer_types has 3 entries for 78 layers"),
+    (GLM_5, {"indexer_types": ["none"] * 78}, "indexer_types[0] is 'none', not full or shared"),
+    (NAS, {"block_configs": [{}]}, "block_configs has 1 entries for 80 layers"),
+    (NAS, {"block_configs": [1] * 80}, "block_configs[0] is 1, not an object"),
+    (
+        M3,
+        {"sparse_attention_config": {"sparse_attention_freq": [1]}},
+        "sparse_attention_config.sparse_attention_freq has 1 entries for 60 layers",
+    ),
 ]
 
 
@@ -291,6 +304,20 @@ def test_an_offered_mtp_of_unknown_layout_is_said_and_not_counted() -> None:
     work = read(QWEN, num_nextn_predict_layers=1)
     assert (work.layers, work.mtp_layers) == (36, 0)
     assert any("num_nextn_predict_layers is 1" in note for note in work.notes)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("routed_expert_hidden_size", 2048), ("index_n_heads", 64), ("block_configs", [{}]),
+     ("linear_attn_config", {"num_heads": 4}), ("hc_mult", 4), ("num_kv_shared_layers", 0)],
+)  # fmt: skip
+def test_a_key_that_would_change_the_layers_is_said_where_it_is_not_known(
+    key: str, value: object
+) -> None:
+    work = read(MIXTRAL, **{key: value})
+    said = [note for note in work.notes if note.startswith(f"{key} is set, which is not known of")]
+    assert len(said) == bool(value)
+    assert work.parameters == read(MIXTRAL).parameters
 
 
 def test_attention_in_a_mamba_ssm_model_asks_for_weights() -> None:

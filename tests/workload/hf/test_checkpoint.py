@@ -70,13 +70,16 @@ def test_a_model_weighs_what_its_headers_say(tmp_path: Path, shards: int) -> Non
 
 
 def tensors_of(matrices: Iterable[Matrix]) -> Tensors:
-    """The tensors of a description, experts one by one."""
+    """The tensors of a description, experts one by one where they are numbered."""
     tensors: Tensors = {}
     for m in (m for m in matrices if m.stored):
         shape = (m.rows, m.columns) if m.columns > 1 or m.linear else (m.rows,)
         is_matrix = m.linear or m.columns > 1 or m.kind is Kind.NORM
         name = f"{m.module}.weight" if is_matrix and not m.module.endswith("bias") else m.module
         dtype = (m.float_type or "bf16").upper()
+        if m.copies > 1 and "*" not in name:
+            tensors[name] = (dtype, (m.copies, *shape))
+            continue
         for number in range(m.copies):
             tensors[name.replace("*", str(number), 1)] = (dtype, shape)
     return tensors
@@ -152,6 +155,66 @@ SMALL: dict[str, dict[str, Any]] = {
         "intermediate_size": 128,
         "conv_L_cache": 3,
         "full_attn_idxs": [2],
+        "vocab_size": 100,
+    },
+    "experts in one tensor, heads by kind": {
+        "model_type": "step3p5",
+        "hidden_size": 64,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "num_attention_groups": 2,
+        "head_dim": 16,
+        "attention_other_setting": {"num_attention_heads": 6, "num_attention_groups": 2},
+        "layer_types": ["full_attention", *["sliding_attention"] * 3],
+        "sliding_window": 8,
+        "intermediate_size": 128,
+        "moe_intermediate_size": 32,
+        "share_expert_dim": 32,
+        "moe_num_experts": 8,
+        "moe_top_k": 2,
+        "moe_layers_enum": "1,2,3",
+        "vocab_size": 100,
+    },
+    "experts of a latent, residuals of attention": {
+        "model_type": "kimi_linear",
+        "hidden_size": 64,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+        "intermediate_size": 128,
+        "moe_intermediate_size": 32,
+        "routed_expert_hidden_size": 48,
+        "latent_moe_use_norm": True,
+        "num_experts": 8,
+        "num_experts_per_token": 2,
+        "num_shared_experts": 1,
+        "first_k_dense_replace": 1,
+        "kv_lora_rank": 32,
+        "q_lora_rank": 48,
+        "qk_rope_head_dim": 8,
+        "qk_nope_head_dim": 16,
+        "v_head_dim": 16,
+        "mla_use_output_gate": True,
+        "attn_res_block_size": 2,
+        "linear_attn_config": {
+            "kda_layers": [1, 2, 3],
+            "head_dim": 16,
+            "num_heads": 4,
+            "short_conv_kernel_size": 4,
+            "use_full_rank_gate": True,
+        },
+        "vocab_size": 100,
+    },
+    "blocks chosen one by one": {
+        "model_type": "nemotron-nas",
+        "hidden_size": 96,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 6,
+        "block_configs": [
+            {"attention": {"n_heads_in_group": 3}, "ffn": {"ffn_mult": 2.0}},
+            {"attention": {"no_op": True}, "ffn": {"replace_with_linear": True}},
+            {"attention": {"n_heads_in_group": 2}, "ffn": {"no_op": True}},
+        ],
         "vocab_size": 100,
     },
 }

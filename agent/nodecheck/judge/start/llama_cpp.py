@@ -104,6 +104,8 @@ def _one_card(seen: Seen, work: Workload, cards: node.Cards) -> Iterator[Flag]:
     found = room.demand(seen, work, LLAMA_CPP, cards)
     if found is None or found.cards > 1 or len(cards.gpus) == 1 or found.fits is not True:
         return
+    if work.kv_bytes_per_token is None:  # and what it takes is not in the demand
+        return
     yield Flag(flag="-sm none", why="one card holds it: no hand-over, and the others stay free")
     place = place_of(seen, work, cards)
     number = cards.gpus.index(place.gpus[0]) if place else 0

@@ -185,6 +185,8 @@ def _basis(seen: Seen, work: Workload, place: Placement, cards: node.Cards) -> s
     least, most = part.bytes.floor / GB, part.bytes.high / GB
     ends = dict.fromkeys((f"{least:.1f}", f"{most:.1f}"))
     context = f", context 0-{context_tokens(seen):,}" if part.cache_bytes else ""
+    if work.kv_bytes_per_token is None:
+        context = ", the cache not known and not counted"
     starting = starts(part, vram, work.layers)
     read = f"{low:.1f}-{high:.1f} x {vram / GB:.0f} / {'-'.join(ends)} GB{starting}{context}"
     return read + _where(place, cards)

@@ -51,7 +51,10 @@ _FFN = frozenset(
         "gate_proj", "down_proj", "channel_mix",
     )
 )  # fmt: skip
-_EXPERTS = re.compile(r"(?:^|\.)(?:experts|switch_mlp)(?:\.|$)|moe\.(?:in|out)put_linear$")
+_EXPERTS = re.compile(
+    r"(?:^|\.)(?:experts|switch_mlp)(?:\.|$)|moe\.(?:in|out)put_linear$"
+    r"|^moe\.(?:gate|up|down)_proj(?:\.|$)"
+)
 _RECURRENT = frozenset(
     (
         "linear_attn", "mamba", "ssm", "conv", "short_conv", "time_mix", "att", "temporal_block",

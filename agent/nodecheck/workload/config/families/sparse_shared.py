@@ -185,6 +185,7 @@ SPARSE_SHARED = (
         ),
         experts=Experts(
             module="moe",
+            experts="",
             count=("moe_num_experts", *ROUTED),
             used=("moe_top_k", "num_experts_per_tok"),
             layers="enumerated",

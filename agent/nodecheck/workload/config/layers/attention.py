@@ -150,8 +150,11 @@ def block_indexed(m: Model, t: Tensors, layer: int, kind: str) -> LayerCache:
 
     Source: transformers, MiniMaxM3VLIndexer. The indexer's own cache is a note, not a size.
     """
-    section = m.keys.section("sparse_attention_config")
-    heads, width = section.integer("sparse_num_index_heads"), section.integer("sparse_index_dim")
+    k = m.keys
+    if k.value("index_n_heads") is None:
+        k = m.keys.section("sparse_attention_config")
+    heads = k.integer(("sparse_num_index_heads", "index_n_heads"))
+    width = k.integer(("sparse_index_dim", "index_head_dim"))
     t.linear("self_attn.index_q_proj", A, heads * width, m.hidden)
     t.linear("self_attn.index_k_proj", A, width, m.hidden)
     t.norm("self_attn.index_q_norm", width)

@@ -108,14 +108,17 @@ def _query_key_norms(m: Model, t: Tensors) -> None:
 
 
 def _attention_residuals(m: Model, t: Tensors) -> None:
-    """What weighs the outputs of earlier blocks before attention and network (Kimi K3)."""
-    if m.keys.integer_or("attn_res_block_size", 0):
-        for name in ("self_attention_res", "mlp_res"):
-            t.norm(f"{name}_norm", m.hidden)
-            t.add(f"{name}_proj", F, 1, m.hidden)
+    """What weighs the outputs of earlier blocks before the mixer and the network (Kimi K3)."""
+    if t.layer is None or not m.keys.integer_or("attn_res_block_size", 0):
+        return
+    mixer = Kind.RECURRENT if m.kinds[t.layer] == "recurrent" else Kind.ATTENTION
+    for name, kind in (("self_attention_res", mixer), ("mlp_res", F)):
+        t.norm(f"{name}_norm", m.hidden)
+        t.add(f"{name}_proj", kind, 1, m.hidden)
 
 
 def _output_residual(m: Model, t: Tensors) -> None:
+    """The same before the head."""
     if m.keys.integer_or("attn_res_block_size", 0):
         t.norm("output_attn_res_norm", m.hidden)
         t.add("output_attn_res_proj", F, 1, m.hidden)
