@@ -147,3 +147,9 @@ def test_the_outer_level_says_first_whether_the_head_is_tied(
     contradicts = outer is not None and inner is not None and outer != inner
     said = "tie_word_embeddings counts, not text_config.tie_word_embeddings" in work.notes
     assert said is contradicts
+
+
+def test_a_draft_of_another_model_is_refused() -> None:
+    draft = {"architectures": ["Gemma4AssistantForCausalLM"], "text_config": KNOWN["gemma-2-9b"]}
+    with pytest.raises(NotEnoughMetadata, match="a draft model that uses another one's cache"):
+        from_config(draft, None, "x")

@@ -19,7 +19,7 @@ from nodecheck.workload.config.layers.mtp import mtp_parts
 from nodecheck.workload.config.layers.outside import outside, vocabulary_rows
 from nodecheck.workload.config.matrix import Matrix
 from nodecheck.workload.config.text_model import TextModel, text_model
-from nodecheck.workload.errors import WorkloadError, shown
+from nodecheck.workload.errors import NotEnoughMetadata, WorkloadError, shown
 
 
 class Description(Struct, frozen=True, kw_only=True):
@@ -60,6 +60,8 @@ def describe(config: Mapping[str, Any]) -> Description:
     """
     notes: list[str] = []
     text = text_model(config, notes)
+    if DRAFTS & set(text.architectures):
+        raise NotEnoughMetadata("this is a draft model that uses another one's cache")
     family = family_of(text, notes)
     if family is None:
         return _unknown(text)
@@ -67,6 +69,13 @@ def describe(config: Mapping[str, Any]) -> Description:
     keys.notes = notes
     model = _model(family, keys, text)
     return _described(model, text)
+
+
+DRAFTS = {"Gemma4AssistantForCausalLM", "Gemma4UnifiedAssistantForCausalLM"}
+"""Classes whose layers attend to another model's keys and values.
+
+Source: transformers, modeling_gemma4_assistant.py.
+"""
 
 
 def family_of(text: TextModel, notes: list[str]) -> Family | None:
