@@ -103,7 +103,7 @@ def test_the_live_report_is_valid_and_has_the_kernels_flags() -> None:
         (["--layers", "4"], "--weights and --layers go together"),
         (["--weights", "4GiB"], "--weights and --layers go together"),
         (["--weights", "big", "--layers", "4"], "is no size"),
-        (["--weights", "40", "--layers", "4"], "less than any model"),
+        (["--weights", "40", "--layers", "4"], "too little to be meant"),
         (["--kernels", "some"], "some"),
         (["--quick", "--kernels", "always"], "--quick"),
         (["--from", "x", "--root", "y"], "--from"),
@@ -120,7 +120,7 @@ def test_wrong_usage_exits_with_2(arguments: list[str], named: str) -> None:
 
 def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     missing = str(tmp_path / "missing")
-    failed(run("--root", missing), missing, "no such")
+    failed(run("--root", missing), missing, "No such file")
     failed(run("--from", missing), missing)
     failed(run("--policy", missing, "--quick"), missing)
     failed(run("--from", str(tmp_path)), str(tmp_path))

@@ -211,7 +211,7 @@ def test_servers_are_given_the_folder_whatever_named_the_model(tmp_path: Path, a
 
 def test_the_page_is_written_beside_what_is_printed(node: str, hybrid: str, tmp_path: Path) -> None:
     page = tmp_path / "plan.html"
-    page.write_text("old")
+    page.write_text("<!DOCTYPE html>old")
     page.chmod(0o640)
     done = run(hybrid, "--root", node, "--html", str(page))
     assert done.exit_code == 0, done.stderr
@@ -321,13 +321,13 @@ def test_a_name_of_any_bytes_is_planned(tmp_path: Path, node: str) -> None:
         ([], "name a MODEL"),
         (["--layers", "4"], "name a MODEL"),
         (["--weights", "4GiB"], "--weights and --layers go together"),
-        (["--weights", "40", "--layers", "4"], "less than any model"),
+        (["--weights", "40", "--layers", "4"], "too little to be meant"),
         (["--weights", "4GiB", "--layers", "4", "--weight-type", "q9"], "is not known: one of"),
         (["MODEL", "--layers", "4"], "--layers is for a model without a file"),
         (["MODEL", "--weight-type", "q9"], "not known"),
         (["MODEL", "--weights", "lots"], "is no size"),
         (["MODEL", "--hicache-size", "40GB", "--hicache-ratio", "2"], "exclude each other"),
-        (["MODEL", "--hicache-size", "40"], "less than any"),
+        (["MODEL", "--hicache-size", "40"], "too little"),
         (["MODEL", "--hicache-ratio", "nan"], "not a number"),
         (["MODEL", "--acceptance", "nan"], "not a number"),
         (["MODEL", "--acceptance", "1.5"], "--acceptance"),
@@ -344,3 +344,35 @@ def test_wrong_usage_exits_with_2(hybrid: str, arguments: list[str], named: str)
     done = run(*(hybrid if word == "MODEL" else word for word in arguments))
     assert done.exit_code == 2, done.output
     assert named in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--measured", "--policy", "--from", "--html"])
+@pytest.mark.skipif(not is_possible(), reason="needs root and /dev/fuse")
+def test_no_other_file_may_hang_it_either(
+    option: str, hybrid: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NODECHECK_HISTORY", str(tmp_path / "state" / "history.db"))
+    monkeypatch.setattr("nodecheck.cli.inputs.READ_SECONDS", 1.0)
+    monkeypatch.setattr("nodecheck.cli.output.ANSWER_SECONDS", 1.0)
+    with hanging_mount(tmp_path / "hung", LOOKUP):
+        first = run(hybrid, "--quick", option, str(tmp_path / "hung" / "file"))
+        again = run(hybrid, "--quick", option, str(tmp_path / "hung" / "file"))
+    failed(first, "no answer within 1 s", "hangs")
+    failed(again, "an earlier run still hangs on it")
+
+
+@pytest.mark.parametrize("kept", ["model", "measured", "policy"])
+def test_no_input_becomes_a_page(kept: str, node: str, tmp_path: Path) -> None:
+    shape = gguf_shapes.llama_3_2_1b()
+    files = {
+        "model": gguf_files.write(tmp_path / "m.gguf", shape.keys, shape.tensors),
+        "measured": tmp_path / "rows.json",
+        "policy": tmp_path / "policy.toml",
+    }
+    files["measured"].write_text('[{"avg_ts": 1.0, "n_gen": 1}]')
+    files["policy"].write_text('name = "mine"')
+    before = files[kept].read_bytes()
+    given = ("--measured", str(files["measured"]), "--policy", str(files["policy"]))
+    done = run(str(files["model"]), "--root", node, *given, "--html", str(files[kept]))
+    failed(done, "cannot be written", "holds no HTML page")
+    assert files[kept].read_bytes() == before

@@ -100,7 +100,11 @@ def _failed(error: BaseException) -> int:
 def _tell(error: BaseException) -> None:
     """One line on what went wrong; whoever closed the pipe wants none."""
     if isinstance(error, click.ClickException):
-        error.show()
+        from nodecheck.render.layout import printable
+
+        said = printable(error.format_message())
+        ctx = error.ctx if isinstance(error, click.UsageError) else None
+        (click.UsageError(said, ctx) if ctx else click.ClickException(said)).show()
     elif isinstance(error, click.Abort):
         click.echo("Aborted!", err=True)
     elif isinstance(error, OSError) and not isinstance(error, BrokenPipeError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
@@ -14,6 +15,7 @@ import click
 from nodecheck.checks import CHECKS
 from nodecheck.cli.output import progress
 from nodecheck.diagnose import rules
+from nodecheck.machine.asking import why_silent
 from nodecheck.machine.host import Host, open_host
 from nodecheck.machine.tree import UnreadableError
 from nodecheck.model import Struct
@@ -23,6 +25,7 @@ from nodecheck.serving import Run, Workload
 
 SYSTEM_POLICY = Path("/etc/nodecheck/policy.toml")
 INPUT_LIMIT_BYTES = 64 << 20
+READ_SECONDS = 10.0
 
 
 class NodeOptions(Struct, frozen=True, kw_only=True):
@@ -39,6 +42,9 @@ class NodeOptions(Struct, frozen=True, kw_only=True):
     def of(cls, options: dict[str, Any]) -> NodeOptions:
         """Those that `node_options` adds. Raises UsageError where they contradict each other."""
         members: dict[str, Any] = {name: options.get(name) for name in cls.__struct_fields__}
+        for option in ("--from", "--root", "--policy", "--python"):
+            if members["saved" if option == "--from" else option[2:]] == "":
+                raise click.UsageError(f"{option} is empty")
         asked = cls(**members)
         if asked.saved and (asked.root or asked.python):
             raise click.UsageError(
@@ -140,27 +146,48 @@ def read_runs(paths: Sequence[str]) -> tuple[Run, ...]:
 
 def read_host(root: str | None) -> Host:
     """The live machine or a captured tree."""
+    if root and (why := why_silent(root, lambda: _check_root(root), READ_SECONDS)):
+        raise click.ClickException(f"{root}: {why}")
     try:
         return open_host(Path(root) if root else None)
     except UnreadableError as error:
         raise click.ClickException(error.detail) from error
 
 
+def _check_root(root: str) -> None:
+    found = os.stat(root)
+    if not stat.S_ISDIR(found.st_mode) and not (stat.S_ISREG(found.st_mode) and found.st_size):
+        raise OSError(errno.EINVAL, "neither a captured folder nor an archive of one")
+
+
 def _standard_input() -> bytes:
     if sys.stdin is None:
         raise click.ClickException("standard input is closed")
-    return sys.stdin.buffer.read(INPUT_LIMIT_BYTES)
+    content = sys.stdin.buffer.read(INPUT_LIMIT_BYTES + 1)
+    if len(content) > INPUT_LIMIT_BYTES:
+        raise click.ClickException(f"standard input: longer than {INPUT_LIMIT_BYTES} bytes")
+    return content
 
 
 def _read(path: Path) -> bytes:
+    if why := why_silent(str(path), lambda: _check(path), READ_SECONDS):
+        raise click.ClickException(f"{path}: {why}")
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(fd, "rb") as file:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise click.ClickException(f"{path}: not a regular file")
-            content = file.read(INPUT_LIMIT_BYTES + 1)
+        content = _content(path, INPUT_LIMIT_BYTES + 1)
     except OSError as error:
         raise click.ClickException(f"{path}: {error.strerror}") from error
     if len(content) > INPUT_LIMIT_BYTES:
         raise click.ClickException(f"{path}: longer than {INPUT_LIMIT_BYTES} bytes")
     return content
+
+
+def _check(path: Path) -> None:
+    _content(path, 1)
+
+
+def _content(path: Path, most_bytes: int) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        return file.read(most_bytes) or b""  # None where it would have to be waited for

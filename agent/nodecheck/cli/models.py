@@ -13,7 +13,7 @@ from typing import Any
 import click
 import msgspec
 
-from nodecheck.machine import child
+from nodecheck.machine.asking import ask
 from nodecheck.model import Struct
 from nodecheck.policy import PolicyError, parse_size
 from nodecheck.render.layout import printable
@@ -48,7 +48,9 @@ class ModelOptions(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> ModelOptions:
-        """Those that `size_options` adds, and the model's path."""
+        """Those that `size_options` adds, and the model's path. Raises UsageError."""
+        if options["model"] == "":
+            raise click.UsageError("the model's name is empty")
         return cls(
             path=options["model"],
             weights=options["weights"],
@@ -88,7 +90,7 @@ def read_size(text: str, option: str) -> int:
     except PolicyError as error:
         raise click.BadParameter(str(error), param_hint=option) from error
     if size < SMALLEST_BYTES:
-        message = f"{text!r} is {size} bytes, less than any model; write it as 16.3GiB"
+        message = f"{text!r} is {size} bytes, too little to be meant; write it as 16.3GiB"
         raise click.BadParameter(message, param_hint=option)
     return size
 
@@ -134,7 +136,7 @@ def read_file(path: str) -> Workload:
         except OSError as error:
             return _Read(error=error.strerror or type(error).__name__)
 
-    outcome = child.call(task, _Read, READ_SECONDS)
+    outcome = ask("model", path, task, _Read, READ_SECONDS)
     if outcome.hung:
         raise _failed(path, f"{outcome.error}: its file system hangs, or it is no model")
     if outcome.value is None:
@@ -164,7 +166,7 @@ def with_storage(work: Workload, asked: ModelOptions, *, measures: bool) -> Work
         taken = files[0] if work.format == "gguf" else files[0].parent
         return _Looked(storage=msgspec.structs.replace(seen, path=_readable(str(taken))))
 
-    outcome = child.call(task, _Looked, seconds + STORAGE_GRACE_SECONDS)
+    outcome = ask("storage", path, task, _Looked, seconds + STORAGE_GRACE_SECONDS)
     missing = Storage(path=_readable(path), detail=f"its file system: {outcome.error}")
     storage = missing if outcome.value is None else outcome.value.storage
     return msgspec.structs.replace(work, storage=storage or work.storage)

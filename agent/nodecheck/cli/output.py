@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import shutil
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 
-from nodecheck.render.layout import Line, plain
+from nodecheck.render.layout import Line, plain, printable
 
 PIPE_WIDTH = 100
+ANSWER_SECONDS = 10.0
+PAGE_STARTS = b"<!doctype html"
 
 
 def progress(doing: str) -> None:
@@ -48,33 +52,58 @@ def shows_unicode() -> bool:
     return "utf" in (sys.stdout.encoding or "").lower()
 
 
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Signals that end us wait: they would leave our own file behind."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def writable(page: str) -> Path:
     """The file to write a page to, if that can be done: found out before time is spent."""
+    from nodecheck.machine.asking import why_silent
+
     file = Path(page)
-    try:
-        if file.exists() and not file.is_file():
-            raise click.ClickException(f"{page}: cannot be written, it is no regular file")
-        with _beside(file).open("xb"):
-            pass
-        _beside(file).unlink()
-    except (OSError, ValueError) as error:
-        raise click.ClickException(f"{page}: cannot be written") from error
+    if why := why_silent(page, lambda: _try(file), ANSWER_SECONDS):
+        raise click.ClickException(f"{page}: cannot be written: {why}")
     return file
+
+
+def _try(file: Path) -> None:
+    """Raise OSError where no page can be put there, or what is no page would be lost."""
+    if file.exists():
+        if not file.is_file():
+            raise OSError(errno.EINVAL, "it is no regular file")
+        with file.open("rb") as earlier:
+            start = earlier.read(len(PAGE_STARTS))
+        if start and start.lower() != PAGE_STARTS:
+            raise OSError(errno.EEXIST, "it is there and holds no HTML page")
+    with _beside(file).open("xb"):
+        pass
+    _beside(file).unlink()
 
 
 def write_page(file: Path, text: str) -> None:
     """The whole page at once, over what was there: never half of it."""
     made = _beside(file)
-    try:
-        made.write_text(text, encoding="utf-8", errors="replace")
-        if file.exists():
-            made.chmod(file.stat().st_mode & 0o777)
-        made.replace(file.resolve())
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            made.unlink()
-        raise click.ClickException(f"{file}: cannot be written: {error.strerror}") from error
-    click.echo(f"Wrote {file}", err=True)
+    with _uninterrupted():
+        try:
+            made.write_text(text, encoding="utf-8", errors="replace")
+            if file.exists():
+                made.chmod(file.stat().st_mode & 0o777)
+            made.replace(file.resolve())
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                made.unlink()
+            message = f"{file}: cannot be written: {error.strerror}"
+            raise click.ClickException(message) from error
+    click.echo(f"Wrote {printable(str(file))}", err=True)
 
 
 def _beside(file: Path) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from nodecheck.ranges import CPUS_MOST, LARGEST
@@ -14,6 +15,9 @@ from nodecheck.workload.errors import shown
 class MeasuredError(ValueError):
     """A file of figures that cannot be used; the message is one line."""
 
+
+SMALLEST = 1e-12
+"""Below any figure but 0: rates are divided by such."""
 
 CARDS_MOST = 1024
 """More cards than any engine spans."""
@@ -54,7 +58,7 @@ class Fields:
         if value is None:
             return None
         number = _as_number(value)
-        if number is None or not 0 <= number <= most:
+        if number is None or not 0 <= number <= most or 0 < number < SMALLEST:
             raise self.error(f"{key} is {shown(value)}, not a number from 0 to {most:g}")
         return number
 
@@ -112,7 +116,8 @@ class Fields:
             return tuple(shown(name) for name in named[:CARDS_MOST] if isinstance(name, str))
         if not isinstance(named, str):
             return ()
-        cards = tuple(card for part in _BETWEEN_CARDS.split(named) for card in _times(part))
+        parts = _BETWEEN_CARDS.split(named, CARDS_MOST)[:CARDS_MOST]
+        cards = tuple(islice((card for part in parts for card in _times(part)), CARDS_MOST))
         number = next((n for key in GPU_COUNT_KEYS if (n := self.count(key, CARDS_MOST))), None)
         return cards * number if number and len(cards) == 1 else cards
 

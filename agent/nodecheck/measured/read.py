@@ -35,6 +35,8 @@ def parse(text: bytes, name: str) -> tuple[Run, ...]:
     for number, row in enumerate(rows, 1):
         source = shown(name) if len(rows) == 1 else f"{shown(name)} row {number}"
         runs += _runs(Fields(row, f"row {number}"), source)
+        if len(runs) > ROWS_MOST:
+            raise MeasuredError(f"holds more than {ROWS_MOST} rows, as many as are compared")
     if cut:
         runs[-1] = replace(runs[-1], remarks=(*runs[-1].remarks, CUT))
     return tuple(runs)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 from typing import Any, NamedTuple
 
 from nodecheck.measured.fields import MeasuredError
@@ -19,7 +20,8 @@ have more."""
 DIGITS_MOST = 20
 """Digits up to which a number is kept whole: 2^64 has as many."""
 
-_SEPARATORS = frozenset(" \t\r\n,]")
+_OPENING = re.compile(r"[\[{]")
+_SEPARATORS = " \t\r\n,]"
 
 
 class Rows(NamedTuple):
@@ -38,18 +40,19 @@ def read_rows(text: bytes) -> Rows:
             "write it without --output-details or --save-detailed"
         )
     rows: list[dict[str, Any]] = []
-    opened, at = 0, 0
-    while (at := _next(plain, at)) < len(plain):
-        if plain[at] == "[":
-            opened, at = at + 1, at + 1
-        elif plain[at] != "{":
-            at = _line_end(plain, at)
-        elif (found := _object(plain, at, len(rows) + 1)) is None:
+    opened, at = False, 0
+    while match := _OPENING.search(plain, at):
+        begin = match.start()
+        if not _is_first(plain, at, begin):
+            at = _line_end(plain, begin)
+        elif plain[begin] == "[":
+            opened, at = True, begin + 1
+        elif (found := _object(plain, begin, len(rows) + 1)) is None:
             return _cut(rows)
         else:
             row, at = found
             rows.append(row)
-    unclosed = bool(opened) and "]" not in plain[plain.rfind("}") + 1 :]
+    unclosed = opened and "]" not in plain[plain.rfind("}") + 1 :]
     return _cut(rows) if unclosed and rows else Rows(rows, cut=False)
 
 
@@ -67,10 +70,13 @@ def _cut(rows: list[dict[str, Any]]) -> Rows:
     return Rows(rows, cut=True)
 
 
-def _next(text: str, at: int) -> int:
-    while at < len(text) and text[at] in _SEPARATORS:
-        at += 1
-    return at
+def _is_first(text: str, at: int, begin: int) -> bool:
+    """Whether nothing but separators lies between `at`, or the line's begin behind it, and `begin`.
+
+    Other text before it makes the line none of a row.
+    """
+    line = max(at, text.rfind("\n", at, begin) + 1)
+    return not text[line:begin].strip(_SEPARATORS)
 
 
 def _line_end(text: str, at: int) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from itertools import zip_longest
 
 from nodecheck.model import Struct
+from nodecheck.words import without_controls
 
 Line = tuple["Span", ...]
 
@@ -26,9 +26,6 @@ class Column(Struct, frozen=True):
 
 
 _WORD_LIMIT = 200
-_CONTROL = re.compile(
-    "[\\x00-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]"
-)
 
 
 def printable(text: str) -> str:
@@ -36,7 +33,7 @@ def printable(text: str) -> str:
 
     Names come from files, drivers and servers, which may hold anything.
     """
-    text = _CONTROL.sub("?", text)
+    text = without_controls(text)
     if len(text) <= _WORD_LIMIT:
         return text
     words = (

@@ -67,7 +67,7 @@ def headline(plan: Plan) -> tuple[Viability, str]:
     speed = f"{rate(first)}{each}, limited by {first.limit}"
     said = {
         Viability.VIABLE: f"{way} ({first.strategy}) gives {speed}.",
-        Viability.MARGINAL: f"Marginal: {way[0].lower()}{way[1:]} ({first.strategy}) gives {speed}.",
+        Viability.MARGINAL: f"{way} ({first.strategy}) gives {speed}.",
         Viability.UNKNOWN: f"Whether it runs well is not known: {first.strategy} gives "
         f"{rate(first)} ({first.limit}).",
         Viability.NOT_VIABLE: f"No way to serve it here is viable: the fastest, {first.strategy}, "

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-_CONTROL = re.compile(
-    "[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]"
-)
+from nodecheck.words import without_controls
+
 _LONGEST = 80
 _MOST_NAMES = 5
 
@@ -26,7 +24,7 @@ class NotEnoughMetadata(WorkloadError):
 
 def shown(text: object) -> str:
     """Text of a file as it may stand in a message."""
-    plain = _CONTROL.sub("?", str(text)[: _LONGEST + 1])
+    plain = without_controls(str(text)[: _LONGEST + 1])
     return plain if len(plain) <= _LONGEST else plain[:_LONGEST] + "..."
 
 

@@ -107,7 +107,7 @@ def _choice(path: Path) -> Choice:
 
 
 def _of_gguf(path: Path) -> Choice:
-    found = splits.parts(path, folder.listing(path.parent))
+    found = splits.parts(path, folder.known_names(path.parent, splits.part_names(path.name)))
     note = splits.note(path, found)
     return Choice(weights=found, is_gguf=True, notes=(note,) if note else ())
 

@@ -16,17 +16,26 @@ _NAME = re.compile(r"(.+)-([0-9]{5})-of-([0-9]{5})\.gguf", re.DOTALL)
 _COUNT, _NUMBER, _TENSORS = "split.count", "split.no", "split.tensors.count"
 
 
+def part_names(name: str) -> list[str]:
+    """Names of all parts of the model that the file of this name is a part of, or only its own.
+
+    WorkloadError for a part's number that cannot be.
+    """
+    if (match := _NAME.fullmatch(name)) is None:
+        return [name]
+    prefix, number, count = match[1], int(match[2]), int(match[3])
+    if not 1 <= number <= count:
+        raise WorkloadError(f"part {number} of {count} by its name, which cannot be")
+    return [f"{prefix}-{each:05d}-of-{count:05d}.gguf" for each in range(1, count + 1)]
+
+
 def parts(path: Path, listing: Collection[str]) -> tuple[Path, ...]:
     """All parts of the model that `path` is a part of, the first one first; itself if it is whole.
 
     `listing` are the names in its folder. WorkloadError names the parts that are missing.
     """
-    if (match := _NAME.fullmatch(path.name)) is None:
-        return (path,)
-    prefix, number, count = match[1], int(match[2]), int(match[3])
-    if not 1 <= number <= count:
-        raise WorkloadError(f"part {number} of {count} by its name, which cannot be")
-    names = [f"{prefix}-{each:05d}-of-{count:05d}.gguf" for each in range(1, count + 1)]
+    names = part_names(path.name)
+    count = len(names)
     there = set(listing) | {path.name}
     if missing := [name for name in names if name not in there]:
         raise WorkloadError(_absent(missing, count))

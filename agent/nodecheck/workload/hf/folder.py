@@ -57,6 +57,17 @@ def listing(folder: Path) -> frozenset[str]:
     return frozenset(names)
 
 
+def known_names(folder: Path, wanted: Iterable[str]) -> frozenset[str]:
+    """The names in a folder, or where it cannot be listed, those of the `wanted` that are there.
+
+    For a file that was named, which may be read where its folder may not or holds too many.
+    """
+    try:
+        return listing(folder)
+    except WorkloadError:
+        return frozenset(name for name in wanted if os.path.lexists(folder / name))
+
+
 def choose(folder: Path) -> Choice:
     """The model that a folder holds: what its index names, one file, a set of shards, a GGUF.
 
@@ -84,7 +95,9 @@ def choose(folder: Path) -> Choice:
 
 def of_shard(path: Path) -> Choice:
     """The model that a safetensors file belongs to: all shards where its name says it is one."""
-    names = listing(path.parent) | {path.name}
+    shard = _SHARD.fullmatch(path.name)
+    shards = _wanted_shards(shard[1], int(shard[3])) if shard else []
+    names = known_names(path.parent, (CONFIG, QUANT_CONFIG, *shards)) | {path.name}
     config = _beside(path.parent, names)
     files, notes = _one_model(path.parent, [path.name], names)
     if len(files) > 1:
@@ -94,12 +107,13 @@ def of_shard(path: Path) -> Choice:
 
 def of_index(path: Path) -> Choice:
     """The model whose shards an index names."""
-    return replace(_beside(path.parent, listing(path.parent)), index=path)
+    names = known_names(path.parent, (CONFIG, QUANT_CONFIG))
+    return replace(_beside(path.parent, names), index=path)
 
 
 def of_config(path: Path) -> Choice:
     """A configuration alone, with a note where weights lie beside it."""
-    names = listing(path.parent)
+    names = known_names(path.parent, (QUANT_CONFIG, WHOLE))
     found = next((n for n in sorted(names) if n.endswith(".safetensors")), None)
     note = "sizes are the configuration's: name the folder to take those of the files beside it"
     quant = path.parent / QUANT_CONFIG if QUANT_CONFIG in names else None
@@ -120,7 +134,7 @@ def shards(index: Path, named: Iterable[str]) -> tuple[Path, ...]:
         raise WorkloadError(f"{shown(index.name)} names {len(wanted):,} files, over {MOST_SHARDS}")
     missing = [name for name in wanted if not os.path.lexists(index.parent / name)]
     if missing:
-        raise WorkloadError(_missing(missing, len(wanted), listing(index.parent)))
+        raise WorkloadError(_missing(missing, len(wanted), known_names(index.parent, ())))
     return tuple(index.parent / name for name in wanted)
 
 
@@ -174,14 +188,18 @@ def _one_model(
 
 
 def _shard_names(prefix: str, count: int, names: frozenset[str]) -> list[str]:
+    wanted = _wanted_shards(prefix, count)
+    if missing := [name for name in wanted if name not in names]:
+        raise WorkloadError(_missing(missing, count, names))
+    return wanted
+
+
+def _wanted_shards(prefix: str, count: int) -> list[str]:
     if not 1 <= count <= MOST_SHARDS:
         raise WorkloadError(
             f"{shown(prefix)}: {count} shards by its name, of {MOST_SHARDS} at most"
         )
-    wanted = [f"{prefix}-{n:05d}-of-{count:05d}.safetensors" for n in range(1, count + 1)]
-    if missing := [name for name in wanted if name not in names]:
-        raise WorkloadError(_missing(missing, count, names))
-    return wanted
+    return [f"{prefix}-{n:05d}-of-{count:05d}.safetensors" for n in range(1, count + 1)]
 
 
 def _one_gguf(folder: Path, ggufs: Sequence[str], names: frozenset[str]) -> tuple[Path, ...]:

@@ -31,6 +31,9 @@ of four tensors each).
 LONGEST_ENTRY_BYTES = 2 << 20
 """Of one tensor's entry, or of all `__metadata__`; real ones are a hundred bytes, or a few KiB."""
 
+LONGEST_NAME = 512
+"""Characters of a tensor's name; real ones are below 200. Longer ones take seconds to place."""
+
 MOST_DIMENSIONS = 64
 """PyTorch holds no tensor of more."""
 
@@ -241,7 +244,12 @@ def _distinct(pairs: list[tuple[str, object]]) -> None:
 
 
 def _check(name: str, tensor: Tensor) -> None:
-    """WorkloadError where dtype, shape and offsets do not fit each other."""
+    """WorkloadError where dtype, shape and offsets do not fit each other, or its name is long."""
+    if len(name) > LONGEST_NAME:
+        raise NotEnoughMetadata(
+            f"the name of tensor {shown(name)} has {len(name):,} characters, over {LONGEST_NAME}:"
+            " name its config.json"
+        )
     bits = BITS.get(tensor.dtype)
     begin, end = tensor.data_offsets
     if bits is None:

@@ -24,6 +24,18 @@ MOST_NAMES = 50_000
 The most of a known model are some 5,000 (61 layers of DeepSeek-V3 in FP8 with an MTP module).
 """
 
+MOST_NAME_CHARACTERS = 1_500_000
+"""Of those names together: each is searched for what its module does, about 0.1 us a character.
+
+The 5,000 of a known model have some 300,000.
+"""
+
+MOST_CHARACTERS = 80 * MOST_TENSORS
+"""Of all names, those of every expert too: their numbers are found in about half a second.
+
+Source: 280,000 tensors of Kimi K2 in NVFP4, with names of some 60 characters, have 17,000,000.
+"""
+
 Parts = dict[str, Stored]
 Read = tuple[int, int]
 """Parts of a tensor that a token reads, and parts that it has."""
@@ -36,6 +48,8 @@ class Inventory:
         """Nothing yet."""
         self.tensors = 0
         self.bytes = 0
+        self._characters = 0
+        self._name_characters = 0
         self._seen: set[int] = set()
         self._sums: dict[tuple[str, str], list[int]] = {}
         self._shapes: dict[tuple[str, str], tuple[int, ...]] = {}
@@ -46,6 +60,9 @@ class Inventory:
         self.tensors += len(tensors)
         if self.tensors > MOST_TENSORS:
             raise too_many_tensors()
+        self._characters += sum(map(len, tensors))
+        if self._characters > MOST_CHARACTERS:
+            raise _names_too_long(MOST_CHARACTERS, "its tensors")
         keys = hf_names.without_expert_numbers(list(tensors))
         for key, tensor in zip(keys, tensors.values(), strict=True):
             begin, end = tensor.data_offsets
@@ -53,12 +70,15 @@ class Inventory:
             if (sums := self._sums.get((key, tensor.dtype))) is None:
                 self._sums[key, tensor.dtype] = [1, end - begin]
                 self._shapes[key, tensor.dtype] = tensor.shape
+                self._name_characters += len(key)
             else:
                 sums[0] += 1
                 sums[1] += end - begin
         if len(self._sums) > MOST_NAMES:
             what = f"there are more than {MOST_NAMES:,} kinds of tensors, as in no known model"
             raise NotEnoughMetadata(what)
+        if self._name_characters > MOST_NAME_CHARACTERS:
+            raise _names_too_long(MOST_NAME_CHARACTERS, "its kinds of tensors")
 
     def _refuse_known(self, tensors: Mapping[str, Tensor]) -> None:
         """By their hashes: names of 280,000 tensors would take too much memory."""
@@ -80,6 +100,11 @@ class Inventory:
             elements = size * 8 // BITS[dtype]
             found[module, number][part] = Stored(dtype, shape, count, elements, size)
         return ((module, parts) for (module, _), parts in found.items())
+
+
+def _names_too_long(most: int, what: str) -> NotEnoughMetadata:
+    names = f"the names of {what} have more than {most:,} characters together"
+    return NotEnoughMetadata(f"{names}, as in no known model: name its config.json")
 
 
 class Said(Struct, frozen=True, kw_only=True):

@@ -1,0 +1,15 @@
+"""Text of files, drivers and servers, which may hold anything, as it may stand on a terminal."""
+
+from __future__ import annotations
+
+import re
+
+_CONTROL = re.compile(
+    "[\\x00-\\x1f\\x7f-\\x9f\\u061c\\u200b\\u200e\\u200f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069"
+    "\\ufeff\\ud800-\\udfff]"
+)
+
+
+def without_controls(text: str) -> str:
+    """The text with "?" for what moves a cursor, turns the direction of writing, or is not seen."""
+    return _CONTROL.sub("?", text)
