@@ -157,6 +157,31 @@ def test_hostile_files_end_soon_in_one_line(text: bytes, says: str) -> None:
     assert time.monotonic() - started < 10
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (b"\n" * 60_000_000, "holds no row"),
+        (b"\r\n" * 30_000_000, "holds no row"),
+        (b"]" * 60_000_000, "holds no row"),
+        (b"x\n" * 10_000_000, "holds no row"),
+        (b"x\n" * 10_000_000 + b"{}", "row 1: not known"),
+        (b"x {\n" * 990_000, "holds no row"),
+    ],
+    ids=["lines", "lines of Windows", "brackets", "text", "text before a row", "braces in text"],
+)
+def test_what_is_no_row_is_passed_over_quickly(text: bytes, says: str) -> None:
+    started = time.process_time()
+    assert says in refusal(text)
+    assert time.process_time() - started < 1.5
+
+
+@pytest.mark.parametrize("between", [b"", b"\n\n", b" ,\r\n\t] [\n", b"text {}\n", b"[1] {}\n"])
+def test_a_row_begins_its_line_or_follows_another(between: bytes) -> None:
+    row = as_lines(llama_bench()).strip()
+    text = row + between + row + between + row + b"text {}"
+    assert len(parse(text, "x")) == 3
+
+
 def test_any_damage_ends_in_rows_or_in_one_line() -> None:
     draw = random.Random(1)
     whole = as_lines(on_gpus(), sglang(), vllm())

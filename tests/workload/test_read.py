@@ -330,10 +330,22 @@ def many_layers(path: Path) -> Path:
     return write(path, {f"model.layers.{n % 512}.mlp.w{n}": ("U8", (1,)) for n in range(49_999)})
 
 
+def long_names(path: Path, count: int, length: int, begin: str, fill: str = "x") -> Path:
+    """`begin` takes a tensor's number; `fill` is repeated behind it."""
+    tail = fill * length
+    names = (f"model.layers.{n % 512}.{begin.format(n)}{tail}"[:length] for n in range(count))
+    return write(path, dict.fromkeys(names, ("U8", (1,))))
+
+
 HOSTILE = {
     "values": lambda folder: hostile_json(folder / "config.json"),
     "names in an index": lambda folder: hostile_index(folder / "model.safetensors.index.json"),
     "tensors of as many kinds as may be": lambda folder: many_layers(folder / "m.safetensors"),
+    "names of 3,000": lambda folder: long_names(folder / "m", 30_000, 3000, "w{}"),
+    "names of 500": lambda folder: long_names(folder / "m", 49_999, 500, "w{}", ".x"),
+    "experts of 500": lambda folder: long_names(
+        folder / "m", 160_000, 500, "experts.{}.", "experts.0."
+    ),
     "a sparse file of 1 TB": lambda folder: write_raw(folder / "m", b"{}", 1 << 40),
 }
 

@@ -14,7 +14,14 @@ import pytest
 
 from nodecheck.workload.errors import NotEnoughMetadata, WorkloadError
 from nodecheck.workload.files import open_regular
-from nodecheck.workload.hf.safetensors import BITS, MOST_TENSORS, PIECE_BYTES, Tensor, read_tensors
+from nodecheck.workload.hf.safetensors import (
+    BITS,
+    LONGEST_NAME,
+    MOST_TENSORS,
+    PIECE_BYTES,
+    Tensor,
+    read_tensors,
+)
 from tests.workload.hf.files import llama, write, write_raw
 from tests.workload.spent import spent
 
@@ -178,10 +185,10 @@ def test_the_order_of_the_data_does_not_matter(tmp_path: Path) -> None:
 
 def test_headers_of_many_pieces_are_read_whole(tmp_path: Path) -> None:
     """A cut may fall anywhere: entries of every length around the size of a piece."""
-    names = [b"n" * (i % 977) + b"%d" % i for i in range(6000)]
+    names = [b"n" * (i % 487) + b"%d" % i for i in range(9000)]
     header = of(*(one(name, begin=i) for i, name in enumerate(names)))
     assert len(header) > 8 * PIECE_BYTES
-    found = tensors_of(write_raw(tmp_path / "m", header, 6000))
+    found = tensors_of(write_raw(tmp_path / "m", header, 9000))
     assert [name.encode() for name in found] == names
 
 
@@ -249,10 +256,17 @@ def test_large_headers_take_a_second_and_little_memory(tmp_path: Path, case: str
     assert "\n" not in took.said
 
 
-def test_limits_of_ours_are_no_fault_of_the_file(tmp_path: Path) -> None:
-    path = write_raw(tmp_path / "m", of(one(b"a" * 10_000_000)), 1)
+@pytest.mark.parametrize("characters", [LONGEST_NAME + 1, 10_000_000])
+def test_limits_of_ours_are_no_fault_of_the_file(tmp_path: Path, characters: int) -> None:
+    path = write_raw(tmp_path / "m", of(one(b"a" * characters)), 1)
     with pytest.raises(NotEnoughMetadata):
         tensors_of(path)
+
+
+def test_names_are_as_long_as_the_limit_in_characters(tmp_path: Path) -> None:
+    tensors_of(write_raw(tmp_path / "m", of(one("é".encode() * LONGEST_NAME)), 1))
+    path = write_raw(tmp_path / "m", of(one("é".encode() * (LONGEST_NAME + 1))), 1)
+    assert refusal(path).endswith("é... has 513 characters, over 512: name its config.json")
 
 
 def test_agrees_with_json(tmp_path: Path) -> None:

@@ -218,8 +218,8 @@ def _server_risks(
     risks: list[str] = []
     if engine == SGLANG and _pooled(seen, work, strategies):
         risks += hicache.risks(work, seen.serving)
-    elif engine == SGLANG and work.is_hybrid:  # why it is left out
-        risks += hicache.RISKS_OF_HYBRIDS
+    elif engine == SGLANG and work.is_hybrid:
+        risks.append(hicache.LEFT_OUT)
     if _is_old(seen):
         risks.append(OLD_CPU)
     for library in seen.facts.python.libraries:

@@ -172,6 +172,11 @@ RISKS_OF_HYBRIDS = (
 )
 """What is reported of hybrids with a host pool. Read in September 2026."""
 
+LEFT_OUT = "with --enable-hierarchical-cache, which is left out for it: " + "; ".join(
+    risk.removeprefix("hicache and hybrids: ") for risk in RISKS_OF_HYBRIDS
+)
+"""Why a hybrid is not started with one unasked."""
+
 RISK_OF_MTP = "hicache and MTP together: a crash, sglang#25766 (as of 2026-09)"
 
 RISK_OF_WINDOWS = "hicache and sliding windows: older versions refuse them, sglang#23659 (2026-04)"

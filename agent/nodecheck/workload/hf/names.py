@@ -77,9 +77,9 @@ class Place(Struct, frozen=True):
 
 def without_expert_numbers(names: Sequence[str]) -> list[str]:
     """The names, with EXPERT where an expert's number stands."""
-    keys = _EXPERT_NUMBER.sub(EXPERT, "\n".join(names)).split("\n")
-    if len(keys) == len(names):
-        return keys
+    lines = "\n".join(names)
+    if lines.count("\n") == len(names) - 1:
+        return _EXPERT_NUMBER.sub(EXPERT, lines).split("\n")
     return [_EXPERT_NUMBER.sub(EXPERT, name) for name in names]  # a name with a line end in it
 
 
