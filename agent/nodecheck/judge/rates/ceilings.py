@@ -61,11 +61,12 @@ CLEARLY_SLOWER = 1.5
 """Between reading weights and using them up, from which one of the two is told as the limit: decode
 needs both, and they overlap only in part."""
 
-ENGINE_SHARE_FROM_MEMORY = (0.50, 1.35)
+ENGINE_SHARE_FROM_MEMORY = (0.45, 1.35)
 """Share of the rate of our products from memory that an engine's whole decode reaches. Source:
 docs/accuracy.md, where 95 % of the undisturbed runs lie between 0.84 and 1.34 with weights in small
 pages. A report measures in pages of 2 MiB, which engines do not ask for: while the host gave two
-vCPUs 56 GB/s in those, llama.cpp's weights came at 29 (0.52); else 0.81 to 1.15 of that."""
+vCPUs 56 GB/s in those, llama.cpp's weights came at 29 (0.48 to 0.56); else 0.81 to 1.15 of that.
+"""
 
 ENGINE_SHARE_LOW, ENGINE_SHARE_HIGH = 0.75, 1.2
 """The same where products were measured from the caches alone: of one after the other, reading the
