@@ -9,6 +9,19 @@ from enum import Enum
 
 from nodecheck.model import Point, Struct
 
+STRATEGIES = (
+    "gpu-resident",
+    "tensor-parallel",
+    "partial-offload",
+    "expert-offload",
+    "kv-on-host",
+    "cpu-only",
+    "host-kv-pool",
+    "speculative",
+    "model-load",
+)
+"""Every way to serve a model that is judged."""
+
 
 class Kind(str, Enum):
     """What a weight does in the model. `recurrent` are mixers with a state instead of a cache."""

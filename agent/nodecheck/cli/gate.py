@@ -8,21 +8,10 @@ from typing import Any
 import click
 
 from nodecheck.cli.options import node_options, serving_options, size_options
+from nodecheck.serving import STRATEGIES
 
 EXIT_STATUSES = {"ok": 0, "warning": 1, "critical": 2, "unknown": 3}
 """Source: the guidelines of the Monitoring Plugins."""
-
-STRATEGIES = (
-    "gpu-resident",
-    "tensor-parallel",
-    "partial-offload",
-    "expert-offload",
-    "kv-on-host",
-    "cpu-only",
-    "host-kv-pool",
-    "speculative",
-    "model-load",
-)
 
 WITHOUT_A_RATE = ("host-kv-pool", "model-load")
 """Those that are told in seconds."""

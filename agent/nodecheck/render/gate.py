@@ -10,7 +10,7 @@ from nodecheck.plan import Plan
 from nodecheck.render.layout import printable
 from nodecheck.render.plan_words import TOKENS, best
 from nodecheck.report import Report
-from nodecheck.serving import Fit
+from nodecheck.serving import STRATEGIES, Fit
 from nodecheck.units import gib
 
 FIRST_LINE_BYTES = 80
@@ -19,15 +19,7 @@ the Monitoring Plugins, which ask for fewer characters than this."""
 
 WORST_LAST = (Status.OK, Status.UNKNOWN, Status.WARNING, Status.CRITICAL)
 
-ON_GPU = (
-    "gpu-resident",
-    "tensor-parallel",
-    "partial-offload",
-    "expert-offload",
-    "kv-on-host",
-    "host-kv-pool",
-    "speculative",
-)
+ON_GPU = tuple(way for way in STRATEGIES if way not in ("cpu-only", "model-load"))
 """Ways that a node without a GPU has not."""
 
 

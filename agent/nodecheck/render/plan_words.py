@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from nodecheck.judge.fits.room import LLAMA_CPP, engines_for
 from nodecheck.judge.verdict import rate
+from nodecheck.judge.ways.answers import ORDER
 from nodecheck.judge.ways.load import NAME as MODEL_LOAD
 from nodecheck.judge.ways.load import holes
 from nodecheck.model import Strategy, Viability
@@ -34,7 +35,6 @@ LLAMA_CPP_ALONE = (*ON_CPU, "expert-offload", "kv-on-host")
 ADDED = ("speculative",)
 """Ways that come on top of another."""
 
-ORDER = (Viability.VIABLE, Viability.MARGINAL, Viability.UNKNOWN, Viability.NOT_VIABLE)
 TYPES_TOLD = 3
 
 FORMATS = {"gguf": "GGUF", "config": "config.json"}

@@ -64,8 +64,8 @@ needs both, and they overlap only in part."""
 ENGINE_SHARE_FROM_MEMORY = (0.45, 1.35)
 """Share of the rate of our products from memory that an engine's whole decode reaches. Source:
 docs/accuracy.md, where 95 % of the undisturbed runs lie between 0.84 and 1.34 with weights in small
-pages. A report measures in pages of 2 MiB, which engines do not ask for: while the host gave two
-vCPUs 56 GB/s in those, llama.cpp's weights came at 29 (0.48 to 0.56); else 0.81 to 1.15 of that.
+pages. A report measures in pages of 2 MiB, which engines do not ask for: while two vCPUs used up
+56 GB/s in those, llama.cpp's weights came at 27 to 30 (0.48 to 0.56); else 0.81 to 1.15 of that.
 """
 
 ENGINE_SHARE_LOW, ENGINE_SHARE_HIGH = 0.75, 1.2

@@ -16,6 +16,7 @@ from nodecheck.judge.start import llama_cpp as start_llama_cpp
 from nodecheck.judge.start import servers as start_servers
 from nodecheck.judge.verdict import rate
 from nodecheck.judge.ways import hicache, load, pool
+from nodecheck.judge.ways.answers import ORDER
 from nodecheck.model import Strategy, Viability
 from nodecheck.serving import EngineStart, Flag, Workload
 from nodecheck.units import count, gib
@@ -23,7 +24,6 @@ from nodecheck.units import count, gib
 WAYS = ("gpu-resident", "expert-offload", "partial-offload", "cpu-only")
 """Ways that llama.cpp's flags choose between."""
 
-ORDER = (Viability.VIABLE, Viability.MARGINAL, Viability.UNKNOWN, Viability.NOT_VIABLE)
 WORTH_IT = (Viability.VIABLE, Viability.MARGINAL)
 
 CONTEXT_LEAST = 1024

@@ -8,6 +8,9 @@ from nodecheck.model import Strategy, Viability
 
 TOKENS = "tok/s"
 
+ORDER = (Viability.VIABLE, Viability.MARGINAL, Viability.UNKNOWN, Viability.NOT_VIABLE)
+"""The best verdict first."""
+
 
 def speed_viability(seen: Seen, rate: Range) -> Viability:
     """A rate in tokens a second against what a reader does not wait for."""

@@ -51,11 +51,6 @@ class HostPool(Struct, frozen=True):
         return self.token_bytes + self.state_bytes
 
 
-def pool_tokens(size_bytes: int, bytes_per_token: int) -> int:
-    """Tokens that a pool of so many bytes holds."""
-    return size_bytes // bytes_per_token
-
-
 def paged(entries: int, page: int = 1) -> int:
     """What it makes of a wish for so many entries: whole pages and one to spare."""
     return (entries // page + 1) * page
@@ -205,12 +200,6 @@ def risks(work: Workload, serving: Serving) -> tuple[str, ...]:
         *((RULE_OF_HYBRIDS,) if work.is_hybrid else ()),
         RULES,
     )
-
-
-def largest_ratio(device: DevicePools, allowed_bytes: int) -> float:
-    """The --hicache-ratio that takes all that a rank is allowed, to two decimals below it."""
-    on_card = device.cache_bytes + device.state_bytes
-    return int(100 * allowed_bytes / on_card) / 100 if on_card else 0.0
 
 
 def said(pool: HostPool) -> str:

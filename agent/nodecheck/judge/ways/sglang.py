@@ -20,9 +20,6 @@ Falcon-H1 and Granite-H where its scheduler overlaps."""
 STATE_TO_CACHE_RATIO = 0.9
 """--mamba-full-memory-ratio: bytes of states for each byte of attention cache, unless said."""
 
-DRAFT_STEPS = 3
-"""Tokens that it guesses ahead unless said (--speculative-num-steps)."""
-
 ACTIVATION_BYTES_PER_TOKEN = 1.5 * MIB
 """It sets as much aside for each token of a chunk of prompt."""
 
