@@ -35,6 +35,7 @@ L40: Card = {
     "link_generation_device_max": 4,
     "link_width": 16,
     "link_width_max": 16,
+    "pcie_replays": 9,
     "persistence": 1,
     "virtualisation": 1,
 }

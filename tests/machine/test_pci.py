@@ -225,3 +225,26 @@ def test_nothing_at_all(node: Node) -> None:
     found = bus(node({"proc/cpuinfo": ""}))
     assert found.source is None
     assert found.accelerators() == ()
+
+
+AER = {
+    "aer_dev_correctable": "RxErr 3\nBadTLP 1\nTOTAL_ERR_COR 4\n",
+    "aer_dev_nonfatal": "Undefined 0\nTOTAL_ERR_NONFATAL 0\n",
+    "aer_dev_fatal": "Undefined 0\nTOTAL_ERR_FATAL 1\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "counted"),
+    [
+        (AER, (4, 0, 1)),
+        ({}, None),
+        ({**AER, "aer_dev_fatal": "Undefined 0\n"}, None),
+        ({**AER, "aer_dev_correctable": "TOTAL_ERR_COR -4\n"}, None),
+    ],
+)
+def test_errors_of_a_link_are_counted_where_all_are_told(
+    node: Node, files: dict[str, str], counted: tuple[int, int, int] | None
+) -> None:
+    host = node({**port(ROOT), **device(A, ROOT, **files)})  # type: ignore[arg-type]
+    assert bus(host).devices[A].aer == counted

@@ -61,6 +61,7 @@ class Device(Struct, frozen=True, kw_only=True):
     link_generation_device_max: int | None = None
     link_width: int | None = None
     link_width_max: int | None = None
+    pcie_replays: int | None = None
     mig: int | None = None
     persistence: int | None = None
     virtualisation: int | None = None
@@ -234,6 +235,7 @@ def _link(pynvml: Any, handle: Any, fields: Fields) -> dict[str, Any]:
         "link_generation_device_max": "nvmlDeviceGetGpuMaxPcieLinkGeneration",
         "link_width": "nvmlDeviceGetCurrPcieLinkWidth",
         "link_width_max": "nvmlDeviceGetMaxPcieLinkWidth",
+        "pcie_replays": "nvmlDeviceGetPcieReplayCounter",
     }
     return {
         name: fields.read(name, functools.partial(_call, pynvml, function, handle))

@@ -29,6 +29,7 @@ WIDTH_LIMIT = 32
 SPEED_LIMIT_GTS = 256.0
 
 _ADDRESS = re.compile(r"(?:([0-9a-fA-F]{1,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.([0-7]))?")
+_AER_FILES = {"correctable": "COR", "nonfatal": "NONFATAL", "fatal": "FATAL"}
 _LINK_FILES = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
 
 
@@ -37,6 +38,7 @@ class PciDevice(Struct, frozen=True, kw_only=True):
 
     Speeds are in GT/s and widths in lanes, None where they read Unknown or 0. `gone` says that the
     configuration space reads all ones, `virtual_function` that it is a share of another device.
+    `aer` counts its correctable, non-fatal and fatal errors since boot.
     """
 
     address: str
@@ -54,6 +56,7 @@ class PciDevice(Struct, frozen=True, kw_only=True):
     maximum_width: int | None = None
     link_files: bool = False
     gone: bool = False
+    aer: tuple[int, int, int] | None = None
     virtual_function: bool = False
 
     @property
@@ -162,6 +165,7 @@ def _device(reader: Reader, address: str, pci_class: int | None) -> PciDevice:
         maximum_width=lanes(_count(texts["max_link_width"])),
         link_files=any(text is not None for text in texts.values()),
         gone=width == WIDTH_GONE and not _asleep(reader, here),
+        aer=_aer(reader, here),
         virtual_function="physfn" in reader.names(here),
     )
 
@@ -169,6 +173,18 @@ def _device(reader: Reader, address: str, pci_class: int | None) -> PciDevice:
 def _asleep(reader: Reader, here: str) -> bool:
     """A card without power (D3cold) reads all ones as a lost one does."""
     return reader.text(f"{here}/power_state", None) == "D3cold"
+
+
+def _aer(reader: Reader, here: str) -> tuple[int, int, int] | None:
+    """The totals; None where the kernel does not count all of them."""
+    totals = []
+    for kind, name in _AER_FILES.items():
+        text = reader.text(f"{here}/aer_dev_{kind}", None) or ""
+        total = re.search(rf"^TOTAL_ERR_{name} (\d{{1,18}})$", text, re.MULTILINE)
+        if total is None:
+            return None
+        totals.append(int(total[1]))
+    return totals[0], totals[1], totals[2]
 
 
 def _real_path(reader: Reader, path: str) -> str | None:

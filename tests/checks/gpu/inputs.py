@@ -30,6 +30,7 @@ L40: Values = {
     "gen_host": "4",
     "width": "16",
     "width_max": "16",
+    "replays": "9",
     "mig": "N/A",
     "persistence": "Enabled",
     "virtualisation": "None",
@@ -122,7 +123,8 @@ def _xml_card(v: Values, word: str) -> str:
 <max_device_link_gen>{v["gen_device"]}</max_device_link_gen>
 <max_host_link_gen>{v["gen_host"]}</max_host_link_gen></pcie_gen>
 <link_widths><max_link_width>{v["width_max"]}x</max_link_width>
-<current_link_width>{v["width"]}x</current_link_width></link_widths></pci_gpu_link_info></pci>
+<current_link_width>{v["width"]}x</current_link_width></link_widths></pci_gpu_link_info>
+<replay_counter>{v["replays"]}</replay_counter></pci>
 <performance_state>{v["pstate"]}</performance_state>
 <clocks_{word}_reasons>{reasons}</clocks_{word}_reasons>
 <clocks_event_reasons_counters><clocks_event_reasons_counters_sw_power_cap>25483123456 us
@@ -188,6 +190,7 @@ def _text_card(v: Values) -> str:
         _line(4, "Device Max", v["gen_device"]), _line(4, "Host Max", v["gen_host"]),
         _line(3, "Link Width"),
         _line(4, "Max", f"{v['width_max']}x"), _line(4, "Current", f"{v['width']}x"),
+        _line(2, "Replays Since Reset", v["replays"]),
         _line(1, "Performance State", v["pstate"]),
         _line(1, "Clocks Event Reasons"),
         *(_line(2, label, _state(v, name)) for name, label, _ in REASONS),

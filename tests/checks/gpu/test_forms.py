@@ -54,14 +54,14 @@ FORMS: dict[str, tuple[str, Callable[[list[Values]], str]]] = {
 }
 NOT_IN = {
     "text": set[str](),
-    "csv": {"virtualisation"},
+    "csv": {"virtualisation", "pcie_replays"},
     "table": {
         "virtualisation", "pci_device_id", "memory_clock_mhz", "maximum_memory_clock_mhz",
         "sm_clock_mhz", "maximum_sm_clock_mhz", "default_power_limit_watts",
         "clocks_event_reasons", "remap_pending", "remap_failure", "remapped_rows_uncorrectable",
         "link_generation", "link_generation_max", "link_generation_device_max",
         "link_generation_host_max", "link_width", "link_width_max", "vram_rate_source",
-        "subsystem_id",
+        "subsystem_id", "pcie_replays",
     },
 }  # fmt: skip
 """Members that a form does not print."""

@@ -59,6 +59,7 @@ def test_nvml_and_nvidia_smi_give_the_same_facts(fake_nvml: FakeNvml, tmp_path: 
         "power_limit_watts", "default_power_limit_watts", "ecc_volatile_uncorrectable",
         "remap_pending", "remap_failure", "remapped_rows_uncorrectable", "link_generation",
         "link_generation_max", "link_generation_device_max", "link_width", "link_width_max",
+        "pcie_replays",
         "mig", "persistence", "virtualisation", "granted", "lost", "error",
     ):  # fmt: skip
         assert live[member] == getattr(printed, member), member

@@ -59,6 +59,7 @@ class Gpu(Struct, frozen=True, kw_only=True):
     link_generation_host_max: int | None = None
     link_width: int | None = None
     link_width_max: int | None = None
+    pcie_replays: int | None = None
     mig: bool | None = None
     persistence: bool | None = None
     numa_node: int | None = None

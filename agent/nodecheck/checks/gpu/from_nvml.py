@@ -116,6 +116,7 @@ def gpu_of(device: Device) -> Gpu:
         link_generation_device_max=device.link_generation_device_max or None,
         link_width=device.link_width or None,
         link_width_max=device.link_width_max or None,
+        pcie_replays=device.pcie_replays,
         mig=_mig(device),
         persistence=None if device.persistence is None else device.persistence == 1,
         virtualisation=_virtualisation(device.virtualisation),

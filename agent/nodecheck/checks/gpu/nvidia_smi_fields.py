@@ -13,7 +13,8 @@ from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.machine.pci import NVIDIA, normal_address
 
 Record = dict[str, str]
-"""Query name (`pcie.link.gen.current`) -> text. `reason.<name>` holds one clock event reason."""
+"""Query name (`pcie.link.gen.current`; for replays, which no query gives, `pcie.replays`) -> text.
+`reason.<name>` holds one clock event reason."""
 
 REASON = "reason."
 LINE_LIMIT = 4096
@@ -44,6 +45,7 @@ _READ: dict[str, tuple[str, Any]] = {
     "link_generation_host_max": ("pcie.link.gen.hostmax", readings.generation),
     "link_width": ("pcie.link.width.current", readings.lanes),
     "link_width_max": ("pcie.link.width.max", readings.lanes),
+    "pcie_replays": ("pcie.replays", readings.integer),
     "mig": ("mig.mode.current", readings.switch_or_lacking),
     "persistence": ("persistence_mode", readings.switch),
     "pci_device_id": ("pci.device_id", readings.packed_ids),

@@ -45,6 +45,7 @@ _PATHS = {
     "PCI/GPU Link Info/PCIe Generation/Host Max": "pcie.link.gen.hostmax",
     "PCI/GPU Link Info/Link Width/Current": "pcie.link.width.current",
     "PCI/GPU Link Info/Link Width/Max": "pcie.link.width.max",
+    "PCI/Replays Since Reset": "pcie.replays",
     "MIG Mode/Current": "mig.mode.current",
     "Persistence Mode": "persistence_mode",
     "GPU Virtualization Mode/Virtualization Mode": "gpu_virtualization_mode",

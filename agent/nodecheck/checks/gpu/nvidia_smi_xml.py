@@ -46,6 +46,7 @@ _PATHS = {
     f"{_LINK}/pcie_gen/max_host_link_gen": "pcie.link.gen.hostmax",
     f"{_LINK}/link_widths/current_link_width": "pcie.link.width.current",
     f"{_LINK}/link_widths/max_link_width": "pcie.link.width.max",
+    "pci/replay_counter": "pcie.replays",
     "mig_mode/current_mig": "mig.mode.current",
     "persistence_mode": "persistence_mode",
     "gpu_virtualization_mode/virtualization_mode": "gpu_virtualization_mode",

@@ -10,8 +10,8 @@ class Hop(Struct, frozen=True, kw_only=True):
 
     Speeds in GT/s, widths in lanes; None where they read Unknown, 0 or are missing. `emulated`
     marks a virtual port, whose values are fiction. `gone` says that the configuration space reads
-    all ones
-    (width 63), `link_files` that the node has the device's link registers at all.
+    all ones (width 63), `link_files` that the node has the device's link registers at all. `aer`
+    counts its correctable, non-fatal and fatal errors since boot (Advanced Error Reporting).
     """
 
     address: str
@@ -25,6 +25,7 @@ class Hop(Struct, frozen=True, kw_only=True):
     emulated: bool = False
     gone: bool = False
     link_files: bool = False
+    aer: tuple[int, int, int] | None = None
 
 
 class Path(Struct, frozen=True, kw_only=True):

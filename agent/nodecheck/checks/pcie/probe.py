@@ -39,6 +39,7 @@ def _hop(device: pci.PciDevice) -> Hop:
         emulated=device.emulated_port,
         gone=device.gone,
         link_files=device.link_files,
+        aer=device.aer,
     )
 
 
