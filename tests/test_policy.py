@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from nodecheck.diagnose import waived
 from nodecheck.model import Severity
-from nodecheck.policy import PolicyError, Thresholds, Waiver, parse_policy, parse_size
+from nodecheck.policy import PolicyError, Thresholds, Waiver, parse_policy
+from nodecheck.quantities import QuantityError, parse_size
 from nodecheck.units import GIB
 from tests.judge.test_verdict import finding
 
@@ -31,7 +32,7 @@ def test_sizes(text: str, size: int) -> None:
     "text", ["", "GiB", "-1GiB", "1e9", "10 gallons", "3T", "0x10", "1GB/s", "iB"]
 )
 def test_what_is_no_size_is_named(text: str) -> None:
-    with pytest.raises(PolicyError, match="is no size"):
+    with pytest.raises(QuantityError, match="is no size"):
         parse_size(text)
 
 

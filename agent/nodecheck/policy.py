@@ -6,23 +6,16 @@ A policy file (TOML) may set any of them. Reading the file is the caller's; this
 from __future__ import annotations
 
 import datetime
-import re
 import sys
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from nodecheck.model import Struct
+from nodecheck.quantities import QuantityError, parse_rate, parse_size, parse_span
 from nodecheck.units import GIB, MIB
-
-LARGEST_SIZE = 1e18
-
-_UNITS = {"": 1, "B": 1} | {
-    f"{prefix}{kind}": base ** (power + 1)
-    for power, prefix in enumerate("KMGT")
-    for kind, base in (("B", 1000), ("iB", 1024))
-}
 
 
 class PolicyError(ValueError):
@@ -202,27 +195,40 @@ class Waiver(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     expires: datetime.date | None = None
 
 
+class Requirements(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a node must have to pass the gate; what is None or empty is not asked for."""
+
+    instruction_sets: tuple[str, ...] = ()
+    """By the names of /proc/cpuinfo: avx2, fma, ..."""
+    dram_read_bytes_per_second: Amount | None = None
+    """Least that memory must deliver, read on as many threads as do it best."""
+    disk_free_bytes: Bytes | None = None
+    """Least that must be available on the roomiest file system that keeps files."""
+    gpus: Count | None = None
+    """Fewest GPUs that this node may use."""
+    pcie: Annotated[str, Meta(pattern="^gen[1-7]x(1|2|4|8|16)$")] | None = None
+    """Least link of every GPU, by the generation that it can train to and its width now."""
+
+
+class Retention(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much of the history is kept: what exceeds either goes, the oldest first."""
+
+    age_seconds: Annotated[int, Meta(gt=0)] = 400 * 86_400
+    """Source: a year, and what is needed to compare with the same month of the last."""
+    size_bytes: Annotated[int, Meta(ge=MIB)] = 2 * GIB
+    """Source: a year of a snapshot a minute, at 4 KB each."""
+
+
 class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a node is held against. Without a `required` subject the verdict is unknown."""
 
     name: str = "default"
     required: tuple[str, ...] = ("cpu", "memory", "disk")
+    requirements: Requirements = Requirements()
     thresholds: Thresholds = Thresholds()
     reference_workload: ReferenceWorkload = ReferenceWorkload()
     waivers: tuple[Waiver, ...] = ()
-
-
-def parse_size(text: str) -> int:
-    """Bytes of "10GiB", "500 MB" or "1024"; KB is 1000, KiB 1024. Raises PolicyError."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?i?B?)\s*", text)
-    if not match or match[2] not in _UNITS:
-        raise PolicyError(
-            f"{text[:40]!r} is no size; write it as 10GiB, 500MB or a number of bytes"
-        )
-    size: float = float(match[1]) * _UNITS[match[2]]
-    if size > LARGEST_SIZE:
-        raise PolicyError(f"{text[:40]!r} is more than any node has")
-    return round(size)
+    retention: Retention = Retention()
 
 
 def parse_policy(toml: str, name: str) -> Policy:
@@ -230,10 +236,8 @@ def parse_policy(toml: str, name: str) -> Policy:
     try:
         content = _load_toml(toml)
         content.setdefault("name", name)
-        return msgspec.convert(_sizes_in_bytes(content), Policy)
-    except msgspec.ValidationError as error:
-        raise PolicyError(f"{name}: {error}") from error
-    except PolicyError as error:
+        return msgspec.convert(_in_numbers(content), Policy)
+    except (msgspec.ValidationError, QuantityError, PolicyError) as error:
         raise PolicyError(f"{name}: {error}") from error
 
 
@@ -249,15 +253,26 @@ def _load_toml(text: str) -> dict[str, object]:
     return content
 
 
-def _sizes_in_bytes(content: object) -> object:
-    """A copy in which every `*_bytes` member that is text has become a number."""
+_QUANTITIES: dict[str, Callable[[str], float]] = {
+    "_bytes_per_second": parse_rate,
+    "_bytes": parse_size,
+    "_seconds": parse_span,
+}
+"""How the text of a member is read, by the end of its name."""
+
+
+def _in_numbers(content: object) -> object:
+    """A copy in which every member that is a quantity in text has become a number."""
     if isinstance(content, list):
-        return [_sizes_in_bytes(item) for item in content]
+        return [_in_numbers(item) for item in content]
     if not isinstance(content, dict):
         return content
-    return {
-        key: parse_size(value)
-        if key.endswith("_bytes") and isinstance(value, str)
-        else _sizes_in_bytes(value)
-        for key, value in content.items()
-    }
+    return {key: _number(key, value) for key, value in content.items()}
+
+
+def _number(key: str, value: object) -> object:
+    if isinstance(value, str):
+        for end, parse in _QUANTITIES.items():
+            if key.endswith(end):
+                return parse(value)
+    return _in_numbers(value)

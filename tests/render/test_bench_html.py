@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from nodecheck.render.bench_html import page_maker
+from nodecheck.render.bench_html import page
 from nodecheck.report import Report
 from tests.render.benches import ALL, CONTENDED, KVM64, NODE, NOTHING, REPORTS
 
 EVERY = pytest.mark.parametrize("name", sorted(REPORTS))
 CSS = (files("nodecheck.render") / "templates" / "page.css").read_text()
-MAKE = page_maker()
+MAKE = page()
 VOID = {"meta", "rect", "path", "circle", "line", "br"}
 
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from nodecheck.plan import Plan
-from nodecheck.render.plan_html import page_maker
+from nodecheck.render.plan_html import page
 from tests.render import test_bench_html
 from tests.render.plans import CPU_NODE, MEASURED, MOE, PLANS, THREE_L40, UNKNOWN
 
 EVERY = pytest.mark.parametrize("name", sorted(PLANS))
-MAKE = page_maker()
+MAKE = page()
 
 
 class Page(test_bench_html.Page):

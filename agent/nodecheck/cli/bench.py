@@ -50,11 +50,11 @@ def command(
     from nodecheck.collect import bench
     from nodecheck.diagnose import diagnose, rules
     from nodecheck.render import bench as terminal
-    from nodecheck.render.bench_html import page_maker
+    from nodecheck.render import bench_html
 
     list(rules())
     load_styles()
-    make_page = page_maker() if file else None
+    make_page = bench_html.page() if file else None
     seen = bench(read_host(None), parts, max_seconds=max_seconds, progress=_progress)
     with _undisturbed():
         report = diagnose(seen, asked)

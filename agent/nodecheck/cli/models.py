@@ -15,7 +15,7 @@ import msgspec
 
 from nodecheck.machine.asking import ask
 from nodecheck.model import Struct
-from nodecheck.policy import PolicyError, parse_size
+from nodecheck.quantities import QuantityError, parse_size
 from nodecheck.render.layout import printable
 from nodecheck.serving import Serving, Storage, Workload
 from nodecheck.workload.errors import WorkloadError
@@ -87,7 +87,7 @@ def read_size(text: str, option: str) -> int:
     """Bytes of a size on the command line. Raises BadParameter."""
     try:
         size = parse_size(text)
-    except PolicyError as error:
+    except QuantityError as error:
         raise click.BadParameter(str(error), param_hint=option) from error
     if size < SMALLEST_BYTES:
         message = f"{text!r} is {size} bytes, too little to be meant; write it as 16.3GiB"

@@ -53,9 +53,9 @@ def command(**options: Any) -> None:
     _print(made, as_json=options["as_json"])
     if file:
         from nodecheck.cli.output import write_page
-        from nodecheck.render.plan_html import page_maker
+        from nodecheck.render.plan_html import page
 
-        write_page(file, page_maker()(made))
+        write_page(file, page()(made))
 
 
 def _print(made: Plan, *, as_json: bool) -> None:

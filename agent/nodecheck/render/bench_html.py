@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jinja2
-
 from nodecheck.model import Severity
 from nodecheck.render import charts, placement
 from nodecheck.render.bench_decode import (
@@ -35,36 +33,17 @@ from nodecheck.render.bench_figures import (
     sweep,
 )
 from nodecheck.render.bench_verdict import findings, flag_words, missing, verdict
-from nodecheck.render.layout import printable
+from nodecheck.render.page import page_maker
 from nodecheck.render.terminal import title_parts
 from nodecheck.report import Report
 from nodecheck.units import count, gib
 
-Page = Callable[[Report, tuple[str, ...]], str]
-"""Makes the page of a report and of the parts that were asked for."""
 
-
-def page_maker() -> Page:
-    """Load the template, so that a page is made at once when it is wanted."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("nodecheck.render"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        finalize=_finalize,
+def page() -> Callable[[Report, tuple[str, ...]], str]:
+    """Makes the page of a report and of the parts that were asked for."""
+    return page_maker(
+        "bench.html.j2", _content, rate=rate, between=between, mark=mark, ns=nanoseconds
     )
-    environment.globals.update(rate=rate, between=between, mark=mark, ns=nanoseconds)
-    template = environment.get_template("bench.html.j2")
-
-    def make(report: Report, what: tuple[str, ...]) -> str:
-        return template.render(_content(report, what))
-
-    return make
-
-
-def _finalize(value: Any) -> Any:
-    """Names may hold anything: what no page may hold is replaced in all that is put in."""
-    return printable(value) if type(value) is str else value
 
 
 def _content(report: Report, what: tuple[str, ...]) -> dict[str, Any]:

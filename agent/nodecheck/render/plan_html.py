@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jinja2
-
 from nodecheck.judge.verdict import span
 from nodecheck.model import Strategy, Viability
 from nodecheck.plan import Plan
 from nodecheck.render import charts
 from nodecheck.render.curve import Mark, Scale, Setting, settings
-from nodecheck.render.layout import printable
+from nodecheck.render.page import page_maker
 from nodecheck.render.plan import lever_words, marks, steps
 from nodecheck.render.plan_fits import fit_cells, needs
 from nodecheck.render.plan_measured import cells
 from nodecheck.render.plan_words import TOKENS, headline, model
 from nodecheck.render.terminal import VERDICTS, told_points
 from nodecheck.serving import Curve
-
-Page = Callable[[Plan], str]
 
 CLASSES = {
     Viability.VIABLE: "ok",
@@ -31,22 +27,9 @@ CLASSES = {
 """How the page colours a verdict."""
 
 
-def page_maker() -> Page:
-    """Load the template, so that a page is made at once when it is wanted."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("nodecheck.render"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        finalize=_finalize,
-    )
-    template = environment.get_template("plan.html.j2")
-    return lambda plan: template.render(_content(plan))
-
-
-def _finalize(value: Any) -> Any:
-    """Names may hold anything: what no page may hold is replaced in all that is put in."""
-    return printable(value) if type(value) is str else value
+def page() -> Callable[[Plan], str]:
+    """Makes the page of a plan."""
+    return page_maker("plan.html.j2", _content)
 
 
 def _content(plan: Plan) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""What outlives a report: its history on a node, and reports beside each other."""

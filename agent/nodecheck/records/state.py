@@ -1,0 +1,169 @@
+"""What a node is, in words that stay the same until somebody or something changes it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+
+from nodecheck.checks import CHECKS
+from nodecheck.checks.gpu.facts import Gpu
+from nodecheck.model import Severity, Struct
+from nodecheck.report import Report
+from nodecheck.units import gib
+
+
+class Trait(Struct, frozen=True):
+    """One thing that a node is or has; `check` and `field` tell the fact that it was read from.
+
+    `value` is a text, or a set of names in order. `where` names one of several (a GPU, a slot).
+    """
+
+    check: str
+    field: str
+    name: str
+    where: str | None
+    value: str | tuple[str, ...]
+
+
+class Told(Struct, frozen=True):
+    """A finding that a report has: `check` judged it."""
+
+    check: str
+    id: str
+    subject: str
+    severity: Severity
+
+
+class State(Struct, frozen=True, kw_only=True):
+    """All of it. `unseen` are `check.field` that could not be read, `check.*` for a whole check.
+
+    What is missing from an unseen field has not gone: nobody could look.
+    """
+
+    traits: tuple[Trait, ...] = ()
+    findings: tuple[Told, ...] = ()
+    unseen: tuple[str, ...] = ()
+
+    def looked_at(self, check: str, field: str) -> bool:
+        """Whether absence from this field is news."""
+        return f"{check}.*" not in self.unseen and f"{check}.{field}" not in self.unseen
+
+
+def state(report: Report) -> State:
+    """The state of the node that a report was made of."""
+    owners = _owners()
+    return State(
+        traits=tuple(_traits(report)),
+        findings=tuple(
+            sorted(
+                (Told(owners.get(f.id, ""), f.id, f.subject, f.severity) for f in report.findings),
+                key=lambda t: (t.id, t.subject),
+            )
+        ),
+        unseen=tuple(sorted(_unseen(report))),
+    )
+
+
+def _owners() -> dict[str, str]:
+    """Finding id -> the check that judges it."""
+    return {
+        rule.id: check
+        for check in CHECKS
+        for rule in importlib.import_module(f"nodecheck.checks.{check}.rules").RULES
+    }
+
+
+def _unseen(report: Report) -> set[str]:
+    unseen = {f"{gap.check}.{gap.field}" for gap in report.gaps}
+    if report.facts.dram.skipped is not None or not report.measurements:
+        unseen.add("dram.*")
+    if report.facts.python.interpreter is None:
+        unseen.add("python.*")
+    return unseen
+
+
+def _traits(report: Report) -> Iterator[Trait]:
+    host = (
+        Trait("host", "name", "host name", None, report.host.name or ""),
+        Trait("host", "kernel", "kernel", None, report.host.kernel or ""),
+        Trait("host", "version", "nodecheck", None, report.nodecheck_version),
+    )
+    for each in (*host, *_cpu(report), *_machine(report), *_memory(report), *_gpus(report)):
+        if each.value:
+            yield each
+
+
+def _cpu(report: Report) -> Iterator[Trait]:
+    cpu = report.facts.cpu
+    for field, name, value in (
+        ("brand", "CPU", cpu.brand),
+        ("x86_64_level", "x86-64 level", cpu.x86_64_level and f"v{cpu.x86_64_level}"),
+        ("logical_cpus", "CPUs", cpu.logical_cpus),
+        ("physical_cores", "physical cores", cpu.physical_cores),
+        ("sockets", "sockets", cpu.sockets),
+        ("smt_control", "SMT", cpu.smt_control),
+        ("clocksource", "clock source", cpu.clocksource),
+        ("scaling_driver", "frequency driver", cpu.scaling_driver),
+    ):
+        yield Trait("cpu", field, name, None, "" if value is None else str(value))
+    yield Trait("cpu", "flags", "CPU flags", None, tuple(sorted(set(cpu.flags or ()))))
+    yield Trait("cpu", "usable_flags", "instruction sets", None,
+                tuple(sorted(set(cpu.usable_flags or ()))))  # fmt: skip
+    yield Trait("cpu", "governors", "frequency governor", None, ", ".join(sorted(cpu.governors)))
+
+
+def _machine(report: Report) -> Iterator[Trait]:
+    virt, limits, facts = report.facts.virt, report.facts.limits, report.facts
+    quota = limits.cpu_quota
+    for check, field, name, value in (
+        ("virt", "hypervisor", "hypervisor", virt.hypervisor),
+        ("virt", "machine_type", "machine type", virt.machine_type),
+        ("virt", "product_name", "product", virt.product_name),
+        ("virt", "container", "container", virt.container),
+        ("limits", "cpu_quota", "CPU quota", None if quota is None else f"{quota:g} CPUs"),
+        ("limits", "memory_limit_bytes", "memory limit",
+         gib(limits.memory_limit_bytes) if limits.memory_limit_bytes else None),
+        ("numa", "nodes", "NUMA nodes", str(len(facts.numa.nodes)) if facts.numa.nodes else None),
+    ):  # fmt: skip
+        yield Trait(check, field, name, None, value or "")
+    for each in facts.disk.filesystems:
+        if each.persistent and not each.network and each.total_bytes:
+            size = f"{each.fstype}, {gib(each.total_bytes)}"
+            yield Trait("disk", "filesystems", "file system", each.mount, size)
+
+
+def _memory(report: Report) -> Iterator[Trait]:
+    memory = report.facts.memory
+    if memory.total_bytes:
+        yield Trait("memory", "total_bytes", "RAM", None, gib(memory.total_bytes))
+    yield Trait("memory", "thp", "transparent huge pages", None, memory.thp or "")
+    for dimm in memory.dimms:
+        if dimm.size_bytes:
+            speed = dimm.configured_mts or dimm.speed_mts
+            where = " ".join(filter(None, (dimm.bank, dimm.locator)))
+            value = gib(dimm.size_bytes) + (f", {speed} MT/s" if speed else "")
+            yield Trait("memory", "dimms", "DIMM", where, value)
+
+
+def _gpus(report: Report) -> Iterator[Trait]:
+    gpu = report.facts.gpu
+    yield Trait("gpu", "driver_version", "GPU driver", None, gpu.driver_version or "")
+    yield Trait("gpu", "cuda_version", "CUDA", None, gpu.cuda_version or "")
+    for card in report.facts.gpus:
+        where = card.pci_address or str(card.index)
+        yield Trait("gpu", "gpus", "GPU", where, card.name or card.pci_device_id or "unnamed")
+        yield Trait("gpu", "link_width", "PCIe link", where, _link(card))
+        if card.memory_bytes:
+            yield Trait("gpu", "memory_bytes", "VRAM", where, gib(card.memory_bytes))
+        if card.power_limit_watts:
+            limit = f"{card.power_limit_watts:.0f} W"
+            yield Trait("gpu", "power_limit_watts", "power limit", where, limit)
+        if card.mig is not None:
+            yield Trait("gpu", "mig", "MIG", where, "on" if card.mig else "off")
+
+
+def _link(card: Gpu) -> str:
+    """Not the speed now: it falls when the card idles."""
+    width = f"x{card.link_width}" if card.link_width else ""
+    known = card.link_generation_max
+    return " ".join(filter(None, (f"Gen{known}" if known else "", width)))
