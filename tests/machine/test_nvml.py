@@ -13,7 +13,6 @@ import pytest
 from nodecheck.machine import child, nvml, stuck
 from nodecheck.machine.child import Outcome
 from nodecheck.machine.host import CapturedHost
-from nodecheck.machine.nvml_fields import UNKNOWN
 from tests.trees import Tree
 
 Node = Callable[[Tree], CapturedHost]
@@ -59,7 +58,7 @@ def test_a_child_that_cannot_be_killed_is_remembered(monkeypatch: pytest.MonkeyP
 def test_a_child_that_dies_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvml, "_collect", lambda: os.kill(os.getpid(), signal.SIGSEGV))
     answer = nvml.query(1)
-    assert answer.error == UNKNOWN
+    assert answer.error == nvml.CHILD_DIED
     assert "SIGSEGV" in (answer.message or "")
 
 

@@ -15,7 +15,6 @@ import msgspec
 from nodecheck.machine import child, stuck
 from nodecheck.machine.host import Host
 from nodecheck.machine.nvml_fields import (
-    UNKNOWN,
     Device,
     Fields,
     code_of,
@@ -38,7 +37,7 @@ DEADLINE_LIMIT_SECONDS = 12.0
 SUCCESS, NO_PERMISSION, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND = 0, 4, 9, 12
 GPU_IS_LOST, RESET_REQUIRED, VERSION_MISMATCH = 15, 16, 18
 
-BINDING_MISSING = -1
+BINDING_MISSING, CHILD_DIED = -1, -2
 BAD_REASONS = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 """Clock event reasons that are looked at twice: power cap, slowdowns and the power brake."""
 
@@ -90,7 +89,7 @@ def query(devices_expected: int) -> Answer:
         return outcome.value
     if outcome.hung:
         return Answer(hung=True, message=f"NVML: {outcome.error}")
-    return Answer(error=UNKNOWN, message=f"NVML: the child that asked it {outcome.error}")
+    return Answer(error=CHILD_DIED, message=f"the child that asked it {outcome.error}")
 
 
 def deadline_seconds(devices_expected: int) -> float:

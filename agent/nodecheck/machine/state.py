@@ -20,3 +20,9 @@ def directory() -> Path:
         return Path.home() / ".local" / "state" / "nodecheck"
     except RuntimeError:  # a user without a home, as containers run them
         return SYSTEM
+
+
+def history() -> Path:
+    """The history database; it need not exist."""
+    named = os.environ.get("NODECHECK_HISTORY")
+    return Path(named) if named else directory() / "history.db"

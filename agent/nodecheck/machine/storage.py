@@ -100,7 +100,7 @@ def _mount(fd: int | None, path: Path) -> tuple[str | None, str | None]:
         real = os.path.realpath(path)
     except (OSError, ValueError):
         return None, None
-    number = _mount_number(fd)
+    number = mount_number(fd)
     best: tuple[str, str] | None = None
     for line in lines:
         fields = line.split(" ")
@@ -116,7 +116,8 @@ def _mount(fd: int | None, path: Path) -> tuple[str | None, str | None]:
     return best if best is not None else (None, None)
 
 
-def _mount_number(fd: int | None) -> str | None:
+def mount_number(fd: int | None) -> str | None:
+    """The kernel's number of the mount that a descriptor lies on."""
     try:
         text = Path(f"/proc/self/fdinfo/{fd}").read_text()
     except OSError:

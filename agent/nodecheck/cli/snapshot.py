@@ -1,0 +1,60 @@
+"""`nodecheck snapshot`: a report into the history of this node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nodecheck.cli.options import node_options
+
+if TYPE_CHECKING:
+    from nodecheck.records.database import Written
+    from nodecheck.report import Report
+
+
+@click.command("snapshot")
+@node_options
+def command(**options: Any) -> None:
+    """Make a report as nodecheck does and store it in the history: for cron or a timer.
+
+    The history is $NODECHECK_HISTORY, else nodecheck/history.db where this user's state is kept.
+    The policy says how much of it is kept. nodecheck history and nodecheck compare read it.
+    """
+    from nodecheck.cli.inputs import NodeOptions, read_node, read_policy
+    from nodecheck.cli.output import progress
+    from nodecheck.diagnose import diagnose
+    from nodecheck.records import database
+
+    asked = NodeOptions.of(options)
+    history = database.path()
+    try:
+        database.check(history)  # before time is spent, and before anything else looks there
+        policy = read_policy(asked.policy)
+        report = diagnose(read_node(asked, policy, None), policy)
+        progress("storing it")
+        written = database.add(history, report, policy.retention)
+    except database.HistoryError as error:
+        progress("")
+        raise click.ClickException(f"{error}; no snapshot was stored") from error
+    progress("")
+    click.echo(_told(written, report, str(history)))
+
+
+def _told(written: Written, report: Report, history: str) -> str:
+    from nodecheck.model import Severity
+    from nodecheck.render.layout import printable
+    from nodecheck.units import count
+
+    faults = [f for f in report.findings if f.severity is not Severity.INFO]
+    words = [report.verdict.status.value.upper()]
+    if faults:
+        words.append(count(len(faults), "finding"))
+    kept = f"{printable(history)}, {_size(written.size_bytes)}"
+    if written.removed:
+        kept += f", {count(written.removed, 'old one')} removed"
+    return f"snapshot {written.id}: {' '.join(words)} ({kept})"
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes / 1e6:.1f} MB" if size_bytes >= 1e6 else f"{size_bytes / 1e3:.0f} kB"

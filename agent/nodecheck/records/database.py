@@ -1,0 +1,316 @@
+"""The history of a node: snapshots of its reports, stored and read. Every failure: HistoryError."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import functools
+import re
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from nodecheck.machine import state as directories
+from nodecheck.model import Struct
+from nodecheck.policy import Retention
+from nodecheck.records import packing, place
+from nodecheck.records.figures import Measure, figures
+from nodecheck.records.retention import prune
+from nodecheck.records.series import Window, pack
+from nodecheck.records.sqlite import (
+    Connection,
+    HistoryError,
+    RefusedError,
+    pragma,
+    reading,
+    told,
+    transaction,
+    writing,
+)
+from nodecheck.records.state import State, state
+from nodecheck.report import Report, from_json
+
+__all__ = [
+    "HistoryError",
+    "Listed",
+    "Written",
+    "add",
+    "check",
+    "path",
+    "read_latest",
+    "read_pieces",
+    "read_report",
+    "read_reports",
+    "read_window",
+]
+
+T = TypeVar("T")
+
+MISDATED_SECONDS = 86_400
+"""A snapshot dated further ahead of the clock, and of the one stored last, was made while the clock
+was wrong: windows leave it out. Source: more than any time zone or drift."""
+
+
+PIECE_SNAPSHOTS = 2000
+"""Some hundred bytes each."""
+
+_ROWS = (
+    "SELECT id, time, status, state, layout, figures FROM snapshots"
+    " WHERE time BETWEEN ? AND ? ORDER BY time, id"
+)
+
+
+class Written(Struct, frozen=True, kw_only=True):
+    """What `add` did: the snapshot's id, how many old ones went, how large the history is now."""
+
+    id: int
+    removed: int
+    size_bytes: int
+
+
+class Listed(Struct, frozen=True, kw_only=True):
+    """A snapshot in a list; `time` is in seconds since 1970 (UTC)."""
+
+    id: int
+    time: int
+    status: str
+    headline: str
+
+
+def path() -> Path:
+    """Where this user's history lies; it need not exist."""
+    return directories.history()
+
+
+def check(path: Path) -> None:
+    """Raise HistoryError where no history can lie, or the file system hangs."""
+    with told(path):
+        place.look(path.absolute())
+
+
+def add(path: Path, report: Report, retention: Retention) -> Written:
+    """Store a report, then let go of what is too old or too much. Raises HistoryError."""
+    with writing(path) as db:
+        with transaction(db):
+            added = _insert(db, report)
+        removed = 0
+        with contextlib.suppress(RefusedError):  # it is stored; the next run makes up for it
+            removed = prune(db, retention, int(time.time()))
+        size = pragma(db, "page_count") * pragma(db, "page_size")
+        return Written(id=added, removed=removed, size_bytes=size)
+
+
+def read_window(path: Path, since: int | None) -> Window:
+    """All snapshots from `since` (seconds since 1970) on, by their times. Raises HistoryError."""
+    with reading(path) as db:
+        rows = db.execute(_ROWS, _span(db, since)).fetchall()
+        states = {row[3] for row in rows}
+        layouts = {row[4] for row in rows}
+        return _window(
+            rows,
+            {each: _shared(db, each, State) for each in states},
+            {each: _shared(db, each, tuple[Measure, ...]) for each in layouts},
+        )
+
+
+def read_pieces(path: Path, since: int | None) -> Iterator[Window]:
+    """The same piece by piece, without the states; each piece has the layouts of all.
+
+    Raises HistoryError, also while it is iterated over.
+    """
+    with reading(path) as db:
+        span = _span(db, since)
+        query = "SELECT DISTINCT layout FROM snapshots WHERE time BETWEEN ? AND ? ORDER BY layout"
+        layouts = [each for (each,) in db.execute(query, span)]
+        known = {each: _shared(db, each, tuple[Measure, ...]) for each in layouts}
+        found = db.execute(_ROWS, span)
+        while rows := found.fetchmany(PIECE_SNAPSHOTS):
+            yield _window(rows, {}, known)
+
+
+def _window(
+    rows: list[tuple[Any, ...]], states: dict[int, State], layouts: dict[int, tuple[Measure, ...]]
+) -> Window:
+    if not rows:
+        return Window()
+    ids, times, statuses, of_states, of_layouts, packed = zip(*rows, strict=True)
+    return Window(
+        ids=ids,
+        times=times,
+        statuses=statuses,
+        states=of_states,
+        layouts=of_layouts,
+        packed=packed,
+        state_by_id=states,
+        layout_by_id=layouts,
+    )
+
+
+def read_report(path: Path, reference: str) -> Report:
+    """The report of "@-1" (stored last), "@17" (by id), "@2026-11-29" or "@2026-11-29T10:00".
+
+    By a date: the newest at the end of that day or minute (UTC). Raises HistoryError.
+    """
+    with reading(path) as db:
+        found = db.execute(*_query(reference)).fetchone()
+        if found is None:
+            raise HistoryError(f"{path}: there is no {reference}; {_extent(db)}")
+        text = msgspec.json.encode(_contents(db)(found[0]))
+        return from_json(text, f"{path}: snapshot {found[0]}")
+
+
+def read_reports(path: Path, since: int | None) -> Iterator[bytes]:
+    """The reports from `since` on as JSON, each on one line, by their times.
+
+    Raises HistoryError, also while it is iterated over.
+    """
+    with reading(path) as db:
+        content = _contents(db)
+        for (each,) in db.execute(
+            "SELECT id FROM snapshots WHERE time BETWEEN ? AND ? ORDER BY time, id",
+            _span(db, since),
+        ):
+            yield msgspec.json.encode(content(each)) + b"\n"
+
+
+def read_latest(path: Path, number: int) -> tuple[Listed, ...]:
+    """The snapshots that were stored last, the last first. Raises HistoryError."""
+    with reading(path) as db:
+        content = _contents(db)
+        rows = db.execute(
+            "SELECT id, time, status FROM snapshots ORDER BY id DESC LIMIT ?", (number,)
+        ).fetchall()
+        return tuple(
+            Listed(id=each, time=when, status=status, headline=content(each)["verdict"]["headline"])
+            for each, when, status in rows
+        )
+
+
+def _insert(db: Connection, report: Report) -> int:
+    """Within a transaction; the new snapshot's id."""
+    layout, packed = pack(figures(report))
+    row = (
+        _seconds(report.time),
+        report.verdict.status.value,
+        _share(db, state(report)),
+        _share(db, layout),
+        packed,
+    )
+    added = db.execute(
+        "INSERT INTO snapshots (time, status, state, layout, figures) VALUES (?, ?, ?, ?, ?)", row
+    ).lastrowid
+    assert added is not None
+    base, changes = _changes(db, added, packing.whole(msgspec.json.encode(report)))
+    db.execute("INSERT INTO reports VALUES (?, ?, ?)", (added, base, changes))
+    return added
+
+
+def _seconds(iso: str) -> int:
+    return int(_in_utc(datetime.datetime.fromisoformat(iso)).timestamp())
+
+
+def _in_utc(when: datetime.datetime) -> datetime.datetime:
+    return when if when.tzinfo else when.replace(tzinfo=datetime.timezone.utc)
+
+
+def _share(db: Connection, content: object) -> int:
+    """The id of this content, which is stored once. The checksum finds it, the bytes decide."""
+    body = zlib.compress(msgspec.json.encode(content), 9)
+    key = (zlib.crc32(body), body)
+    found = db.execute("SELECT id FROM shared WHERE checksum = ? AND body = ?", key).fetchone()
+    if found is None:
+        made = db.execute("INSERT INTO shared (checksum, body) VALUES (?, ?)", key)
+        found = (made.lastrowid,)
+    return int(found[0])
+
+
+def _shared(db: Connection, number: int, kind: type[T]) -> T:
+    found = db.execute("SELECT body FROM shared WHERE id = ?", (number,)).fetchone()
+    try:
+        return msgspec.json.decode(zlib.decompress(found[0]), type=kind)
+    except (TypeError, zlib.error) as error:
+        raise packing.PackingError(f"{kind} {number}: {error}") from error
+
+
+BASES = 4
+"""How many a report is held against, the newest: full and quick ones differ, and come by turns."""
+
+BASE_SHARE = 0.75
+"""Of the size of a base: a report whose changes take more differs in kind, and becomes one. A full
+report's take 0.25 beside a full one, 0.35 beside a quick one, 0.7 where 64 pairs of NUMA nodes were
+measured."""
+
+BASE_SNAPSHOTS = 1000
+"""After as many there is a new one: no more are lost with it. That costs 5 bytes a snapshot."""
+
+
+def _changes(db: Connection, snapshot: int, report: packing.Whole) -> tuple[int, bytes]:
+    """The id of the report's base, and its changes to it."""
+    newest = db.execute("SELECT id, body FROM bases ORDER BY id DESC LIMIT ?", (BASES,)).fetchall()
+    bases: list[tuple[int, int, packing.Whole]] = []
+    for number, body in newest:
+        with contextlib.suppress(packing.PackingError):  # broken: what is new does without it
+            bases.append((number, len(body), packing.unpack_whole(body)))
+    if bases and snapshot - bases[0][0] < BASE_SNAPSHOTS:
+        nearest, changes = packing.pack(report, [base for _, _, base in bases])
+        number, size, _ = bases[nearest]
+        if len(changes) <= BASE_SHARE * size:
+            return number, changes
+    db.execute("INSERT INTO bases VALUES (?, ?)", (snapshot, packing.pack_whole(report)))
+    return snapshot, packing.pack(report, [report])[1]
+
+
+def _contents(db: Connection) -> Callable[[int], Any]:
+    """What gives the report of a snapshot, decoded; bases are unpacked once."""
+
+    @functools.lru_cache(maxsize=2 * BASES)
+    def base(number: int) -> packing.Whole:
+        found = db.execute("SELECT body FROM bases WHERE id = ?", (number,)).fetchone()
+        if found is None:
+            raise packing.PackingError(f"its base {number} is missing")
+        return packing.unpack_whole(found[0])
+
+    def content(snapshot: int) -> Any:
+        found = db.execute("SELECT base, changes FROM reports WHERE id = ?", (snapshot,)).fetchone()
+        if found is None:
+            raise packing.PackingError(f"the report of {snapshot} is missing")
+        return packing.unpack(found[1], base(found[0]))
+
+    return content
+
+
+def _span(db: Connection, since: int | None) -> tuple[int, int]:
+    """The first and the last time that a window reaches over."""
+    last = db.execute("SELECT time FROM snapshots ORDER BY id DESC LIMIT 1").fetchone()
+    first, *_ = db.execute("SELECT min(time) FROM snapshots").fetchone()
+    latest = max(int(time.time()), *(last or (0,))) + MISDATED_SECONDS
+    return (first or 0) if since is None else since, latest
+
+
+_DATE = re.compile(r"@(\d{4}-\d\d-\d\d)(?:T(\d\d:\d\d))?")
+
+
+def _query(reference: str) -> tuple[str, tuple[int]]:
+    """What finds the id that a reference means. Raises HistoryError."""
+    if found := re.fullmatch(r"@-([1-9]\d{0,8})", reference, re.ASCII):
+        return "SELECT id FROM snapshots ORDER BY id DESC LIMIT 1 OFFSET ?", (int(found[1]) - 1,)
+    if found := re.fullmatch(r"@(\d{1,18})", reference, re.ASCII):
+        return "SELECT id FROM snapshots WHERE id = ?", (int(found[1]),)
+    newest = "SELECT id FROM snapshots WHERE time <= ? ORDER BY time DESC, id DESC LIMIT 1"
+    with contextlib.suppress(ValueError):  # the 30th of February
+        if found := re.fullmatch(_DATE, reference):
+            return newest, (_seconds(f"{found[1]}T{found[2] or '23:59'}") + 59,)
+    raise HistoryError(
+        f"{reference}: no snapshot is meant by that; write @-1 for the one stored last, @17, "
+        "@2026-11-29 or @2026-11-29T10:00"
+    )
+
+
+def _extent(db: Connection) -> str:
+    """What there is, for who asked for something else."""
+    count, first, last = db.execute("SELECT count(*), min(id), max(id) FROM snapshots").fetchone()
+    return f"it holds {count} snapshots, @{first} to @{last}" if count else "it is empty"
