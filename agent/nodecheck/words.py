@@ -13,3 +13,19 @@ _CONTROL = re.compile(
 def without_controls(text: str) -> str:
     """The text with "?" for what moves a cursor, turns the direction of writing, or is not seen."""
     return _CONTROL.sub("?", text)
+
+
+FIRST_LINE_BYTES = 80
+"""Of the first line, which is all that a pager or a status page shows. Source: the guidelines of
+the Monitoring Plugins, which ask for fewer characters than this."""
+
+
+def first_line(text: str) -> str:
+    """The text as the first line of what a monitoring system reads, cut where it is longer.
+
+    A bar would begin its figures.
+    """
+    line = without_controls(text).replace("|", "/").encode(errors="replace")
+    if len(line) > FIRST_LINE_BYTES:
+        line = line[: FIRST_LINE_BYTES - 3].decode(errors="ignore").encode() + b"..."
+    return line.decode()

@@ -2,7 +2,7 @@
  * a health check calls. The file that $FAKE_NVML names says what they answer:
  *
  *     driver_version 580.65.06        before the first `device`: the system's answers
- *     init !9                         `!N` is NVML's error N, `hang` never returns
+ *     init !9                         `!N` is NVML's error N, `hang` never returns, `crash` aborts
  *     device                          begins the next card
  *     name NVIDIA L40
  *     clock_event_reasons 0x8,0x0     each call takes the next value, the last one stays
@@ -89,6 +89,8 @@ static int answer(struct holder *from, const char *key, const char **text) {
         if (strncmp(value, "hang", 4) == 0)
             for (;;)
                 pause();
+        if (strncmp(value, "crash", 5) == 0)
+            abort();
         if (*value == '!')
             return atoi(value + 1);
         *text = value;

@@ -1,4 +1,4 @@
-"""A line that a pager shows: short, the worst first, never better than what is known."""
+"""A line that a pager shows, figures that a graph takes, and grounds for who looks closer."""
 
 from __future__ import annotations
 
@@ -8,135 +8,153 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from nodecheck.checks.seen import Facts
-from nodecheck.model import Finding, Gap, Reason, Severity, Status, Verdict, Viability
-from nodecheck.plan import Plan
-from nodecheck.render.gate import FIRST_LINE_BYTES, gate, shortage
+from nodecheck.judge.gate.answers import WORST_FIRST, Answer
+from nodecheck.judge.gate.gate import NODE, Gate
+from nodecheck.model import Finding, Remedy, Severity, Status, Verdict
+from nodecheck.render.gate import figures, grounds, headline
 from nodecheck.report import HostInfo, Report
-from nodecheck.serving import Fit
+from nodecheck.words import FIRST_LINE_BYTES
+from tests.perfdata import parsed
 from tests.render.benches import SLOW
-from tests.render.plans import CPU_NODE, L40_FITS, MOE, SMALL, THREE_L40, UNKNOWN, strategy
+from tests.render.plans import THREE_L40
+
+WARNING = replace(SLOW, id="disk.low", subject="/", severity=Severity.WARNING)
 
 
-def node(status: Status = Status.OK, *findings: Finding, gaps: tuple[Gap, ...] = ()) -> Report:
+def node(*findings: Finding) -> Report:
     return Report(
         nodecheck_version="0",
         time="2026-01-01T00:00:00+00:00",
         host=HostInfo(source="live", holds=()),
         facts=Facts(),
         findings=findings,
-        verdict=Verdict(status=status, headline="The node."),
-        gaps=gaps,
+        verdict=Verdict(status=Status.OK, headline="The node."),
     )
 
 
-HEALTHY = node()
-WARNING = replace(SLOW, id="disk.low", severity=Severity.WARNING)
+def answer(status: str, text: str, name: str = "gpus") -> Answer:
+    return Answer(name=name, status=Status(status), text=text)
+
+
+def told(*answers: Answer) -> Gate:
+    """A gate of these answers, worst first."""
+    return Gate(status=answers[0].status, answers=answers)
+
+
+WELL = answer("ok", "nothing was found", NODE)
+LONG = answer("critical", "57 GiB free on / < 186 GiB")
 
 
 @pytest.mark.parametrize(
-    ("plan", "name", "minimum", "line"),
+    ("gate", "line"),
     [
-        (SMALL, "gpu-resident", 20, "OK gpu-resident 75-86 tok/s >= 20"),
-        (SMALL, "gpu-resident", 80, "WARNING gpu-resident 75-86 tok/s, >= 80 not sure"),
-        (SMALL, "gpu-resident", 86.5, "CRITICAL gpu-resident 75-86 tok/s < 86.5"),
-        (SMALL, "gpu-resident", 75, "OK gpu-resident 75-86 tok/s >= 75"),
-        (SMALL, None, 20, "OK gpu-resident 75-86 tok/s >= 20"),
-        (SMALL, None, None, "OK gpu-resident viable, 75-86 tok/s"),
-        (CPU_NODE, None, None, "CRITICAL cpu-only not viable, 2.1-3.1 tok/s"),
-        (CPU_NODE, None, 2, "OK cpu-only 2.1-3.1 tok/s >= 2"),
-        (CPU_NODE, "gpu-resident", 5, "CRITICAL gpu-resident is no way to serve it here"),
-        (CPU_NODE, "model-load", None, "UNKNOWN model-load could not be judged"),
-        (MOE, "gpu-resident", 5, "CRITICAL gpu-resident does not fit: VRAM of one card"),
-        (replace(MOE, fits=()), "gpu-resident", 5, "CRITICAL gpu-resident not viable: VRAM size"),
-        (MOE, None, 30, "OK expert-offload 31-48 tok/s >= 30"),
-        (THREE_L40, "tensor-parallel", 20,
-         "UNKNOWN tensor-parallel 124 tok/s or less, >= 20 not known"),
-        (THREE_L40, "tensor-parallel", 200, "CRITICAL tensor-parallel 124 tok/s or less, < 200"),
-        (THREE_L40, "host-kv-pool", None,
-         "OK host-kv-pool viable, 0.06-0.11 s to fetch 10k cached tokens from RAM"),
-        (UNKNOWN, None, 20,
-         "UNKNOWN gpu-resident not known: the VRAM rate of a card is not known"),
-        (replace(UNKNOWN, strategies=()), None, 20,
-         "UNKNOWN no way to serve the model could be judged"),
+        (told(WELL), "OK nothing was found"),
+        (told(answer("ok", "3 GPUs >= 3"), WELL), "OK 3 GPUs >= 3"),
+        (told(answer("critical", "no avx2"), answer("critical", "node: x", NODE)),
+         "CRITICAL no avx2; node: x"),
+        (told(answer("unknown", "2 GPUs of 3 sure"), WELL), "UNKNOWN 2 GPUs of 3 sure"),
+        # the same reason twice is one
+        (told(answer("critical", "no GPU"), answer("critical", "no GPU")), "CRITICAL no GPU"),
+        # whole parts, as many as there is room for
+        (told(LONG, replace(LONG, text="11.7 GB/s < 40 GB/s"), replace(LONG, text="x" * 30), WELL),
+         "CRITICAL 57 GiB free on / < 186 GiB; 11.7 GB/s < 40 GB/s; ..."),
+        (told(LONG, replace(LONG, text="x" * 43)), f"CRITICAL {LONG.text}; {'x' * 43}"),
+        (told(LONG, replace(LONG, text="x" * 44)), f"CRITICAL {LONG.text}; ..."),
+        (told(answer("critical", "x" * 90), LONG), f"CRITICAL {'x' * 68}..."),
+        (told(answer("critical", "a|b\nc\u202e"), answer("ok", "\udcff")), "CRITICAL a/b?c?; ?"),
     ],
 )  # fmt: skip
-def test_the_first_line_is_the_answer(
-    plan: Plan, name: str | None, minimum: float | None, line: str
-) -> None:
-    told = gate(plan, HEALTHY, name, minimum)
-    assert told.line == line
-    assert told.line.startswith(told.status.value.upper())
+def test_the_first_line_is_the_answer(gate: Gate, line: str) -> None:
+    assert headline(gate) == line
 
 
-def test_a_rate_without_certainty_that_it_fits_is_unknown() -> None:
-    doubtful = strategy("gpu-resident", Viability.UNKNOWN, "x", "y", 30.0, 40.0)
-    told = gate(replace(SMALL, strategies=(doubtful,), fits=()), HEALTHY, None, 20)
-    assert told.status is Status.UNKNOWN
-    assert told.line == "UNKNOWN gpu-resident 30-40 tok/s >= 20, but not known if it can be"
+ANSWERS = st.lists(
+    st.builds(answer, st.sampled_from([s.value for s in Status]), st.text(max_size=120)),
+    min_size=1,
+    max_size=8,
+)
 
 
-def test_a_driver_that_does_not_answer_is_no_missing_gpu() -> None:
-    gap = Gap(check="gpu", field="*", reason=Reason.TIMEOUT, detail="no answer")
-    told = gate(CPU_NODE, node(gaps=(gap,)), "gpu-resident", 20)
-    assert told.line == "UNKNOWN gpu-resident could not be judged"
+@given(ANSWERS)
+def test_the_first_line_is_short_whatever_the_names(answers: list[Answer]) -> None:
+    answers.sort(key=lambda each: WORST_FIRST.index(each.status))
+    line = headline(told(*answers))
+    assert len(line.encode()) <= FIRST_LINE_BYTES
+    assert line.startswith(answers[0].status.value.upper())
+    assert "\n" not in line
+    assert "|" not in line
 
 
-@pytest.mark.parametrize(
-    ("report", "line"),
-    [
-        (node(Status.CRITICAL, SLOW, WARNING),
-         "CRITICAL node: cpu.decode_compute_bound and 1 more; gpu-resident 75-86 tok/s >="),
-        (node(Status.WARNING, WARNING), "WARNING node: disk.low; gpu-resident 75-86 tok/s >= 20"),
-        (node(Status.UNKNOWN), "UNKNOWN the node could not be judged whole; gpu-resident 75-86"),
-    ],
-)  # fmt: skip
-def test_the_nodes_own_status_counts(report: Report, line: str) -> None:
-    told = gate(SMALL, report, "gpu-resident", 20)
-    assert told.status is report.verdict.status
-    assert told.line.startswith(line[:74])
+def test_figures_are_those_of_the_guidelines() -> None:
+    gate = told(
+        Answer(name="gpus", status=Status.UNKNOWN, text="", critical_below=3),
+        Answer(name="dram_read", status=Status.OK, text="", value=40.5e9, critical_below=4e10),
+        Answer(name="disk_free", status=Status.OK, text="", value=2**40, critical_below=1,
+               unit="B"),
+        Answer(name="tokens_per_second", status=Status.OK, text="", value=34.5678,
+               warning_below=0.1),
+        answer("ok", "avx2", "instruction_sets"),
+    )  # fmt: skip
+    assert figures(gate, node(SLOW, WARNING, WARNING)) == (
+        "'disk_free'=1099511627776B;;1:;0 "
+        "'dram_read'=40500000000;;40000000000:;0 "
+        "'gpus'=U;;3:;0 "
+        "'tokens_per_second'=34.57;0.1:;;0 "
+        "'criticals'=1;;0;0 'warnings'=2;0;;0"
+    )
 
 
-def test_the_worst_of_both_comes_first() -> None:
-    told = gate(SMALL, node(Status.WARNING, WARNING), "gpu-resident", 100)
-    assert told.line == "CRITICAL gpu-resident 75-86 tok/s < 100; node: disk.low"
+@given(
+    st.lists(
+        st.builds(
+            Answer,
+            name=st.sampled_from(["dram_read", "disk_free", "gpus", "tokens_per_second"]),
+            status=st.sampled_from(Status),
+            text=st.just(""),
+            value=st.none() | st.floats(0, 1e18),
+            critical_below=st.floats(0, 1e18),
+            unit=st.sampled_from(["", "B"]),
+        ),
+        min_size=1,
+        unique_by=lambda each: each.name,
+    )
+)
+def test_every_figure_can_be_read_back(answers: list[Answer]) -> None:
+    found = parsed(figures(told(*answers), node()))
+    assert list(found)[-2:] == ["criticals", "warnings"]
+    for each in answers:
+        value = found[each.name].value
+        assert value == (None if each.value is None else pytest.approx(each.value, abs=0.006))
 
 
 def test_the_grounds_follow() -> None:
-    told = gate(THREE_L40, node(Status.WARNING, WARNING), "gpu-resident", 20)
-    assert told.details[0] == "model: Qwen3.5-27B-Q4_K_XL, 16 GiB"
-    assert told.details[1].startswith("gpu-resident: limited by VRAM bandwidth, 864 GB/s; 0.7-0.8")
-    assert told.details[2].startswith(
-        "SGLang: VRAM of one card 51.3 GiB needed, 45 GiB there; --tp"
+    gate = told(answer("critical", "2 GPUs < 3"), answer("warning", "node: disk.low", NODE))
+    lines = grounds(gate, node(WARNING), THREE_L40, "gpu-resident", bars=True)
+    assert lines[:3] == [
+        "gpus: critical: 2 GPUs < 3",
+        "warning: disk.low, /: qm set <vmid> --cpu host",
+        "model: Qwen3.5-27B-Q4_K_XL, 16 GiB",
+    ]
+    assert lines[3].startswith("gpu-resident: limited by VRAM bandwidth, 864 GB/s; 0.7-0.8")
+    assert lines[4].startswith("SGLang: VRAM of one card 51.3 GiB needed, 45 GiB there; --tp")
+    assert lines[-1] == "node: The node."
+    assert not any("model" in line for line in grounds(gate, node(), None, None, bars=True))
+
+
+def test_a_bar_in_the_grounds_would_begin_figures() -> None:
+    piped = Remedy(text="x", action=SLOW.remedy.action, commands=("dmesg | grep Xid",))
+    report = node(replace(WARNING, subject="a|b", remedy=piped))
+    gate = told(answer("warning", "node: disk.low", NODE))
+    assert grounds(gate, report, None, None, bars=True)[0] == (
+        "warning: disk.low, a|b: dmesg | grep Xid"
     )
-    assert told.details[-1] == "node: The node."
+    assert grounds(gate, report, None, None, bars=False)[0] == (
+        "warning: disk.low, a/b: nodecheck explain disk.low"
+    )
 
 
-ROOMY, TIGHT, _, MEMLOCK = L40_FITS
-FOR_ALL = replace(TIGHT, engine=None, room="disk")
-
-
-@pytest.mark.parametrize(
-    ("fits", "short"),
-    [
-        ((), None),
-        ((ROOMY, TIGHT), None),  # one engine has the room
-        ((TIGHT,), TIGHT),
-        ((ROOMY, replace(TIGHT, engine="llama.cpp")), replace(TIGHT, engine="llama.cpp")),
-        ((ROOMY, FOR_ALL), FOR_ALL),
-        ((replace(MEMLOCK, strategy="gpu-resident"),), None),  # not known is not too little
-        ((replace(TIGHT, strategy="cpu-only"),), None),
-    ],
-)
-def test_it_does_not_fit_where_no_engine_has_the_room(
-    fits: tuple[Fit, ...], short: Fit | None
-) -> None:
-    assert shortage("gpu-resident", fits) == short
-
-
-@given(st.text(), st.text())
-def test_the_first_line_is_short_whatever_the_names(limit: str, finding: str) -> None:
-    refused = strategy("gpu-resident", Viability.NOT_VIABLE, limit, "x")
-    report = node(Status.CRITICAL, replace(SLOW, id=finding))
-    told = gate(replace(SMALL, strategies=(refused,), fits=()), report, None, None)
-    assert len(told.line.encode(errors="replace")) <= FIRST_LINE_BYTES
-    assert "\n" not in told.line
+def test_a_remedy_without_a_command_is_told_in_words() -> None:
+    remedy = Remedy(text="Ask the provider", action=SLOW.remedy.action)
+    gate = told(answer("warning", "node: disk.low", NODE))
+    lines = grounds(gate, node(replace(WARNING, remedy=remedy)), None, None, bars=False)
+    assert lines[0] == "warning: disk.low, /: Ask the provider"

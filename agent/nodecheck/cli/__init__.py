@@ -12,19 +12,21 @@ from typing import Any
 import click
 
 from nodecheck import __version__
+from nodecheck.cli import exit_status
 from nodecheck.cli.options import node_options, size_options
 
 COMMANDS = {
     "bench": ("nodecheck.cli.bench", "Measure memory, placement of the CPUs and decode."),
     "capture": ("nodecheck.cli.capture", "Write this node to a directory, to be judged elsewhere."),
     "explain": ("nodecheck.cli.explain", "Print what a finding means and what to do."),
-    "gate": ("nodecheck.cli.gate", "Exit status for monitoring: may this node serve a model?"),
+    "compare": ("nodecheck.cli.compare", "Set reports side by side: two, or a whole fleet."),
+    "gate": ("nodecheck.cli.gate", "Exit status for scripts and monitoring: may it go on?"),
+    "history": ("nodecheck.cli.history", "What changed on this node, drifted, fills up or grows."),
     "plan": ("nodecheck.cli.plan", "Tell whether a model will run well on this node."),
+    "policy": ("nodecheck.cli.policy", "Make or check a policy: what a node is held against."),
+    "snapshot": ("nodecheck.cli.snapshot", "Put a report into this node's history."),
 }
 """Command -> the module that holds it, and its line in the help."""
-
-GATE_FAILED = 3
-"""What wrong usage and our own failures mean to who gates on the exit status: unknown."""
 
 
 class _Group(click.Group):
@@ -52,6 +54,7 @@ class _Group(click.Group):
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the report as JSON (docs/report.schema.json)."
 )
+@click.option("--html", "page", metavar="FILE", help="Write the report as a page too.")
 @node_options
 @click.option(
     "--python", metavar="FILE", help="Try the serving libraries of this Python interpreter."
@@ -65,26 +68,33 @@ def group(ctx: click.Context, /, **options: Any) -> None:
     if ctx.invoked_subcommand is None:
         importlib.import_module("nodecheck.cli.report").run(options)
         return
-    given = [name for name in options if ctx.get_parameter_source(name) is not _DEFAULT]
-    if given:  # they would be passed over in silence
-        option = next(p.opts[0] for p in ctx.command.params if p.name == given[0])
-        raise click.UsageError(f"{option} belongs behind {ctx.invoked_subcommand}")
+    refuse_options(ctx)
+
+
+def refuse_options(ctx: click.Context) -> None:
+    """Raise UsageError where options stand before a subcommand: they would be passed over."""
+    for option in ctx.command.params:
+        if option.name and ctx.get_parameter_source(option.name) is not _DEFAULT:
+            raise click.UsageError(f"{option.opts[0]} belongs behind {ctx.invoked_subcommand}")
 
 
 _DEFAULT = click.core.ParameterSource.DEFAULT
 
 
 def main() -> None:
-    """The program. A failure of ours is one line on standard error and status 1, 3 for gate."""
+    """The program. A failure of ours is one line on standard error and status 1, or the gate's."""
     if sys.stderr is None:  # closed by the caller
         sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - pathlib is slow, it stays open
+    gates = _is_gate(sys.argv[1:])
     try:
+        if gates:
+            exit_status.begin()
         _check_output()
         status = group.main(prog_name="nodecheck", standalone_mode=False)
     except BaseException as error:  # noqa: BLE001 - every end has its exit status
-        status = GATE_FAILED if _is_gate(sys.argv[1:]) else _failed(error)
+        status = exit_status.failed_status(sys.argv[1:]) if gates else _failed(error)
         with contextlib.suppress(OSError):  # who reads standard error may be gone too
-            _tell(error)
+            _tell(error, gates=gates)
     sys.exit(status if isinstance(status, int) else 0)
 
 
@@ -97,9 +107,12 @@ def _failed(error: BaseException) -> int:
     return error.exit_code if isinstance(error, click.ClickException) else 1
 
 
-def _tell(error: BaseException) -> None:
+def _tell(error: BaseException, *, gates: bool) -> None:
     """One line on what went wrong; whoever closed the pipe wants none."""
-    if isinstance(error, click.ClickException):
+    if gates:
+        if why := _why(error):
+            exit_status.tell_failure(why)
+    elif isinstance(error, click.ClickException):
         from nodecheck.render.layout import printable
 
         said = printable(error.format_message())
@@ -107,11 +120,22 @@ def _tell(error: BaseException) -> None:
         (click.UsageError(said, ctx) if ctx else click.ClickException(said)).show()
     elif isinstance(error, click.Abort):
         click.echo("Aborted!", err=True)
-    elif isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
-        click.echo(f"Error: {error.filename or 'output'}: {error.strerror or error}", err=True)
-    elif not isinstance(error, (BrokenPipeError, SystemExit)):
-        line = (f"{type(error).__name__}: {error}".splitlines() or [""])[0]
-        click.echo(f"Error: nodecheck failed, which is its own fault: {line}", err=True)
+    elif why := _why(error):
+        click.echo(f"Error: {why}", err=True)
+
+
+def _why(error: BaseException) -> str | None:
+    """What went wrong, in one line."""
+    if isinstance(error, (BrokenPipeError, SystemExit)):
+        return None
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    if isinstance(error, exit_status.EndedBySignal):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.filename or 'output'}: {error.strerror or error}"
+    line = (f"{type(error).__name__}: {error}".splitlines() or [""])[0]
+    return f"nodecheck failed, which is its own fault: {line}"
 
 
 def _is_gate(arguments: Sequence[str]) -> bool:
@@ -122,6 +146,6 @@ def _is_gate(arguments: Sequence[str]) -> bool:
     for word in words:
         if word in taking:
             next(words, None)
-        elif not word.startswith("-"):
+        elif word in COMMANDS:
             return word == "gate"
     return False

@@ -1,24 +1,97 @@
-"""`nodecheck gate`: may this node serve the model? One line and an exit status for monitoring."""
+"""`nodecheck gate`: may this node go on? One line and an exit status for scripts and monitoring."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from nodecheck.cli.exit_status import DEFAULT_STYLE, EXIT_STATUSES, STYLE_OPTION
 from nodecheck.cli.options import node_options, serving_options, size_options
+from nodecheck.quantities import QuantityError, parse_link, parse_rate
 from nodecheck.serving import STRATEGIES
 
-EXIT_STATUSES = {"ok": 0, "warning": 1, "critical": 2, "unknown": 3}
-"""Source: the guidelines of the Monitoring Plugins."""
+if TYPE_CHECKING:
+    from nodecheck.policy import Policy
 
 WITHOUT_A_RATE = ("host-kv-pool", "model-load")
 """Those that are told in seconds."""
 
+OF_A_MODEL = ("strategy", "minimum", "weight_type", "context", "requests", "kv_type",
+              "hicache_ratio", "hicache_size", "draft_tokens", "acceptance")  # fmt: skip
+"""Options that ask nothing where no model is named."""
+
+
+class Asked(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.3 on
+    """What is read by a function that raises QuantityError."""
+
+    def __init__(self, name: str, read: Callable[[str], object]) -> None:
+        self.name = name
+        self._read = read
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> object:
+        """What the function makes of it. Fails as wrong usage."""
+        try:
+            return self._read(str(value))
+        except QuantityError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Instruction sets, each of which is one. Raises ClickException."""
+    from nodecheck.cli.inputs import check_instruction_sets
+
+    names = tuple(name.strip() for name in text.split(","))
+    check_instruction_sets("--require", names)
+    return names
+
+
+def _size(text: str) -> int:
+    from nodecheck.cli.models import read_size
+
+    return read_size(text, "--min-disk-free")
+
+
+def _link(text: str) -> str:
+    parse_link(text)
+    return text
+
 
 @click.command("gate")
-@click.option("--model", metavar="FILE", help="The model, as nodecheck plan takes it.")
+@click.option(
+    "--require",
+    "instruction_sets",
+    type=Asked("names", _names),
+    metavar="NAMES",
+    help="Instruction sets that it must have, as /proc/cpuinfo names them: avx2,fma.",
+)
+@click.option(
+    "--min-dram-read",
+    "dram_read_bytes_per_second",
+    type=Asked("rate", parse_rate),
+    metavar="RATE",
+    help="Rate that memory must be read at, e.g. 40GB/s.",
+)
+@click.option(
+    "--min-disk-free",
+    "disk_free_bytes",
+    type=Asked("size", _size),
+    metavar="SIZE",
+    help="Room that a file system of its own must have, e.g. 200GB.",
+)
+@click.option("--gpus", type=click.IntRange(0), metavar="N", help="GPUs that it must have.")
+@click.option(
+    "--pcie",
+    type=Asked("link", _link),
+    metavar="LINK",
+    help="Link that every GPU must have, e.g. gen4x16.",
+)
+@node_options
+@click.option("--model", metavar="FILE", help="A model to serve, as nodecheck plan takes it.")
 @click.option(
     "--strategy",
     type=click.Choice(STRATEGIES),
@@ -32,47 +105,87 @@ WITHOUT_A_RATE = ("host-kv-pool", "model-load")
     metavar="N",
     help="Decode rate that the whole range must reach; unless said, the verdict counts.",
 )
+@size_options
+@serving_options
+@click.option(
+    STYLE_OPTION,
+    "style",
+    type=click.Choice(list(EXIT_STATUSES)),
+    default=DEFAULT_STYLE,
+    show_default=True,
+    help="nagios: 0 ok, 1 warning, 2 critical, 3 unknown, and figures behind a bar; npd "
+    "(node-problem-detector): 0 ok, 1 not ok, 2 unknown; posix: 0 ok, 1 anything else.",
+)
 @click.option(
     "--unknown",
     type=click.Choice(["fail", "ok"]),
     default="fail",
     show_default=True,
-    help="What to exit with where it cannot be told: 3, or 0.",
+    help="Whether what cannot be told fails the gate.",
 )
-@node_options
-@size_options
-@serving_options
+@click.option("-v", "--verbose", is_flag=True, help="Tell the grounds below the first line.")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:
-    """Exit with 0 where this node may serve the model, 1 warning, 2 critical, 3 unknown.
+    """Exit with 0 where this node may go on, by its findings and by what is asked for here.
 
-    The first line says why; the node's own findings count too. Wrong usage and failures of
-    nodecheck exit with 3.
+    The policy may ask too, and name findings to live with. The first line says why. Wrong usage and
+    failures of nodecheck count as unknown.
     """
     from nodecheck.cli.inputs import NodeOptions, read_node, read_policy
     from nodecheck.cli.models import ModelOptions, read_model, read_serving, with_storage
     from nodecheck.cli.output import progress
     from nodecheck.diagnose import diagnose
+    from nodecheck.judge.gate.gate import gate
+    from nodecheck.judge.gate.serving import serving
     from nodecheck.plan import make_plan
-    from nodecheck.render.gate import gate
+    from nodecheck.render.gate import figures, grounds, headline
 
-    asked, serving, minimum = NodeOptions.of(options), read_serving(options), options["minimum"]
-    if minimum is not None and not math.isfinite(minimum):
-        raise click.BadParameter("not a number", param_hint="--min-tokens-per-second")
-    if minimum is not None and options["strategy"] in WITHOUT_A_RATE:
-        raise click.UsageError(f"{options['strategy']} is not told in tokens a second")
-    policy = read_policy(asked.policy)
-    model = ModelOptions.of(options)
-    work = read_model(model)
-    if work is None:
-        raise click.UsageError("name a model: --model FILE, or --weights and --layers")
-    if asked.is_live:
-        timed = options["strategy"] == "model-load" and asked.measures != "never"
+    asked, model, served = NodeOptions.of(options), ModelOptions.of(options), read_serving(options)
+    strategy, minimum, style = options["strategy"], options["minimum"], options["style"]
+    _check(ctx, strategy, minimum)
+    policy = _with_requirements(read_policy(asked.policy), options)
+    work, plan, answer = read_model(model), None, None
+    if work and asked.is_live:
+        timed = strategy == "model-load" and asked.measures != "never"
         work = with_storage(work, model, measures=timed)
     seen = read_node(asked, policy, work)
-    made = make_plan(seen, policy, work, serving, ())
-    told = gate(made, diagnose(seen, policy, work), options["strategy"], minimum)
+    if work:
+        plan = make_plan(seen, policy, work, served)
+        answer = serving(plan.strategies, plan.fits, seen.gaps, strategy, minimum)
+    report = diagnose(seen, policy, work)
+    told = gate(report, policy, answer)
+    line = headline(told)
+    bars = style != "nagios"
+    lines = [line if bars else f"{line} | {figures(told, report)}"]
+    lines += grounds(told, report, plan, strategy, bars=bars) if options["verbose"] else []
     progress("")
-    click.echo("\n".join((told.line, *told.details)))
+    click.echo("\n".join(lines))
     lenient = told.status.value == "unknown" and options["unknown"] == "ok"
-    ctx.exit(0 if lenient else EXIT_STATUSES[told.status.value])
+    ctx.exit(0 if lenient else EXIT_STATUSES[style][told.status.value])
+
+
+def _check(ctx: click.Context, strategy: str | None, minimum: float | None) -> None:
+    """Raise UsageError where options ask for what is not told, or nothing at all."""
+    if minimum is not None and not math.isfinite(minimum):
+        raise click.BadParameter("not a number", param_hint="--min-tokens-per-second")
+    if minimum is not None and strategy in WITHOUT_A_RATE:
+        raise click.UsageError(f"{strategy} is not told in tokens a second")
+    if any(ctx.params[name] is not None for name in ("model", "weights", "layers")):
+        return
+    for option in ctx.command.params:
+        given = (
+            ctx.get_parameter_source(option.name or "") is not click.core.ParameterSource.DEFAULT
+        )
+        if option.name in OF_A_MODEL and given:
+            raise click.UsageError(
+                f"{option.opts[0]} is of a model: name it, by --model or --weights and --layers"
+            )
+
+
+def _with_requirements(policy: Policy, options: dict[str, Any]) -> Policy:
+    """The policy with what the options ask for in the place of what it asks for."""
+    from msgspec.structs import replace
+
+    members = policy.requirements.__struct_fields__
+    given = {name: options[name] for name in members if options[name] is not None}
+    return replace(policy, requirements=replace(policy.requirements, **given))

@@ -26,6 +26,8 @@ from nodecheck.serving import Run, Workload
 SYSTEM_POLICY = Path("/etc/nodecheck/policy.toml")
 INPUT_LIMIT_BYTES = 64 << 20
 READ_SECONDS = 10.0
+MOST_NAMED = 12
+"""Names that an error lists in full; of more it tells those that are spelt alike."""
 
 
 class NodeOptions(Struct, frozen=True, kw_only=True):
@@ -68,7 +70,7 @@ class NodeOptions(Struct, frozen=True, kw_only=True):
 def read_node(asked: NodeOptions, policy: Policy, work: Workload | None) -> Report:
     """The node's facts, not yet judged: measured now, for that model, or read."""
     if asked.saved:
-        return read_report(asked.saved)
+        return read_report_or_snapshot(asked.saved)
     from nodecheck.collect import collect
     from nodecheck.judge.node import measurable_types
 
@@ -92,31 +94,83 @@ def _load_rules() -> None:
 
 def read_policy(path: str | None) -> Policy:
     """--policy, $NODECHECK_POLICY, /etc/nodecheck/policy.toml, else what is shipped."""
-    named = path or os.environ.get("NODECHECK_POLICY")
-    if not named and not os.path.exists(SYSTEM_POLICY):
+    named = path or os.environ.get("NODECHECK_POLICY") or _system_policy()
+    if named is None:
         return Policy()
-    file = Path(named) if named else SYSTEM_POLICY
     try:
-        policy = parse_policy(_read(file).decode(), str(file))
+        policy = parse_policy(_policy_text(named).decode(), named)
     except UnicodeDecodeError as error:
-        raise click.ClickException(f"{file}: not UTF-8 text: {error.reason}") from error
+        raise click.ClickException(f"{named}: not UTF-8 text: {error.reason}") from error
     except PolicyError as error:
         raise click.ClickException(str(error)) from error
-    _check_names(policy, file)
+    _check_names(policy, named)
     return policy
 
 
-def _check_names(policy: Policy, file: Path) -> None:
-    """A misspelt subject or finding would ask for nothing, or waive nothing, unnoticed."""
-    for subject in policy.required:
-        if subject not in CHECKS:
-            known_subjects = ", ".join(CHECKS)
-            message = f"{file}: required: there is no {subject!r}, but {known_subjects}"
-            raise click.ClickException(message)
-    known = {rule.id for rule in rules()} if policy.waivers else set()
-    for waiver in policy.waivers:
-        if waiver.id not in known:
-            raise click.ClickException(f"{file}: waivers: there is no finding {waiver.id!r}")
+def _system_policy() -> str | None:
+    """The node's own, where there is one: if it cannot be looked at, reading it tells why."""
+    try:
+        SYSTEM_POLICY.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        pass
+    return str(SYSTEM_POLICY)
+
+
+def _policy_text(named: str) -> bytes:
+    """A file, or a shipped policy: a word without slash and dot that is no file."""
+    if "/" in named or "." in named or is_there(named):
+        return _read(Path(named))
+    from importlib.resources import files
+
+    shipped = {file.name: file for file in files("nodecheck").joinpath("policies").iterdir()}
+    if file := shipped.get(f"{named}.toml"):
+        return file.read_bytes()
+    known = ", ".join(sorted(name.removesuffix(".toml") for name in shipped))
+    raise click.ClickException(f"{named}: no such file, nor is it a shipped policy ({known})")
+
+
+def is_there(path: str) -> bool:
+    """Whether there is something by that name; not where its file system does not tell."""
+    return why_silent(path, lambda: _look(path), READ_SECONDS) is None
+
+
+def _look(path: str) -> None:
+    os.lstat(path)
+
+
+def _check_names(policy: Policy, file: str) -> None:
+    """A misspelt name would ask for nothing, or waive nothing, unnoticed."""
+    _check_known(f"{file}: required", policy.required, CHECKS, "subject")
+    check_instruction_sets(f"{file}: instruction_sets", policy.requirements.instruction_sets)
+    if policy.waivers:
+        ids = [rule.id for rule in rules()]
+        _check_known(f"{file}: waivers", [w.id for w in policy.waivers], ids, "finding")
+
+
+def check_instruction_sets(place: str, names: Sequence[str]) -> None:
+    """Raise ClickException where one is none that is known; `place` says where they were named."""
+    if names:
+        from nodecheck.checks.cpu.isa import BY_ARCHITECTURE
+
+        known = sorted(frozenset().union(*BY_ARCHITECTURE.values()))
+        _check_known(place, names, known, "instruction set")
+
+
+def _check_known(place: str, names: Sequence[str], known: Sequence[str], what: str) -> None:
+    for name in names:
+        if name not in known:
+            raise click.ClickException(f"{place}: there is no {what} {name!r}{_near(name, known)}")
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    if len(known) <= MOST_NAMED:
+        return f"; there are {', '.join(known)}"
+    from difflib import get_close_matches
+
+    near = get_close_matches(name.lower(), known, 3, 0.6)
+    return f"; did you mean {', '.join(near)}?" if near else ""
 
 
 def read_report(path: str) -> Report:
@@ -126,6 +180,18 @@ def read_report(path: str) -> Report:
             return from_json(_standard_input(), "standard input")
         return from_json(_read(Path(path)), path)
     except ReportError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def read_report_or_snapshot(name: str) -> Report:
+    """A saved report, or one of the history's: @-1, @17, @2026-11-29, @2026-11-29T10:00."""
+    if not name.startswith("@"):
+        return read_report(name)
+    from nodecheck.records import database
+
+    try:
+        return database.read_report(database.path(), name)
+    except database.HistoryError as error:
         raise click.ClickException(str(error)) from error
 
 
@@ -173,7 +239,7 @@ def _read(path: Path) -> bytes:
     if why := why_silent(str(path), lambda: _check(path), READ_SECONDS):
         raise click.ClickException(f"{path}: {why}")
     try:
-        content = _content(path, INPUT_LIMIT_BYTES + 1)
+        content = regular_content(path, INPUT_LIMIT_BYTES + 1)
     except OSError as error:
         raise click.ClickException(f"{path}: {error.strerror}") from error
     if len(content) > INPUT_LIMIT_BYTES:
@@ -182,10 +248,11 @@ def _read(path: Path) -> bytes:
 
 
 def _check(path: Path) -> None:
-    _content(path, 1)
+    regular_content(path, 1)
 
 
-def _content(path: Path, most_bytes: int) -> bytes:
+def regular_content(path: Path, most_bytes: int) -> bytes:
+    """What a file holds, or its start. Raises OSError; nothing is waited for but file systems."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(fd, "rb") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):

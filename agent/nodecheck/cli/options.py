@@ -42,7 +42,7 @@ def _together(*options: Decorator[Any]) -> Decorator[Any]:
     return add
 
 
-node_options = _together(
+source_options = _together(
     click.option("--quick", is_flag=True, help="Run no kernels: the same as --kernels never."),
     click.option(
         "--kernels",
@@ -52,11 +52,22 @@ node_options = _together(
         help="Measure memory; auto leaves it out on a node that is serving.",
     ),
     click.option(
-        "--from", "saved", metavar="FILE", help="Judge a saved report again; - for standard input."
+        "--from",
+        "saved",
+        metavar="FILE",
+        help="Judge a saved report again; - for standard input, @-1 for the last snapshot.",
     ),
     click.option("--root", metavar="DIR", help="Judge a captured tree instead of this machine."),
-    click.option("--policy", metavar="FILE", help="Thresholds and waivers (TOML)."),
 )
+"""Which node, and what may be measured on it."""
+
+policy_option = click.option(
+    "--policy",
+    metavar="FILE",
+    help="What it is held against (TOML): a file, or the name of a shipped policy.",
+)
+
+node_options = _together(source_options, policy_option)
 """Which node, and by which policy."""
 
 size_options = _together(

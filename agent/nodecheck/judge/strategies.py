@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from nodecheck.checks.seen import Seen
 from nodecheck.judge import node
 from nodecheck.judge.fits.room import within_model
 from nodecheck.judge.ways import offload, resident
-from nodecheck.judge.ways.answers import unknown
+from nodecheck.judge.ways.answers import ORDER, TOKENS, unknown
 from nodecheck.judge.ways.kv_host import kv_on_host
 from nodecheck.judge.ways.levers import with_levers
 from nodecheck.judge.ways.load import model_load
@@ -18,6 +18,9 @@ from nodecheck.model import Strategy
 from nodecheck.policy import Policy
 from nodecheck.serving import Workload
 from nodecheck.workload.numbers import from_numbers
+
+ADDED = ("speculative",)
+"""Ways that come on top of another."""
 
 
 def reference_workload(policy: Policy) -> Workload:
@@ -79,3 +82,15 @@ def _on_cards(seen: Seen, work: Workload, cards: node.Cards) -> Iterator[Strateg
     yield offload.partial_offload(seen, work, cards)
     if experts := offload.expert_offload(seen, work, cards):
         yield experts
+
+
+def best(strategies: Iterable[Strategy]) -> Strategy | None:
+    """The way to decode that is worth most here; None where no rate of any is known."""
+    known = [s for s in strategies if s.unit == TOKENS and s.high is not None]
+    ways = [s for s in known if s.strategy not in ADDED]
+    return min(ways, key=_rank, default=None)
+
+
+def _rank(strategy: Strategy) -> tuple[int, float, float]:
+    low, high = strategy.low or 0.0, strategy.high or 0.0
+    return ORDER.index(strategy.viability), -low, -high

@@ -40,7 +40,7 @@ def test_always_runs_whatever_the_node_does(reader: Reader) -> None:
 
 
 def test_never_runs_nothing(reader: Reader) -> None:
-    assert probe(reader, Facts(), "never").facts.skipped == "not asked for"
+    assert probe(reader, Facts(), "never").facts.skipped == "not asked for (--quick)"
     assert [gap.reason for gap in reader.gaps] == [Reason.ABSENT]
 
 

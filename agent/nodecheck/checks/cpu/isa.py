@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterable
+
+from nodecheck.checks.cpu import cpuid, hwcap
 
 V1 = frozenset(["lm", "cmov", "cx8", "fpu", "fxsr", "mmx", "syscall", "sse2"])
 V2 = V1 | frozenset(["cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"])
@@ -44,6 +47,15 @@ EXTRA = frozenset(
 COMPARED = V4 | EXTRA
 """Where the kernel and CPUID must agree."""
 
+BY_ARCHITECTURE = {"x86_64": cpuid.COVERED, "aarch64": hwcap.COVERED}
+"""Instruction sets that can be asked for, by the names of /proc/cpuinfo."""
+
+IMPORTANT = (
+    "avx2", "fma", "f16c", "bmi2", "avx", r"avx512.*", r"amx.*", "ssse3", r"sse4_.*", "popcnt",
+    r"sve.*", "i8mm", "bf16", "asimddp",
+)  # fmt: skip
+"""Instruction sets that decode on the CPU, or libraries that serve, are built for."""
+
 
 def level(flags: Collection[str]) -> int | None:
     """The x86-64 level that the flags reach, None where not even v1 is there."""
@@ -54,6 +66,15 @@ def level(flags: Collection[str]) -> int | None:
             break
         reached += 1
     return reached or None
+
+
+def lacking(asked: Collection[str], flags: Collection[str], arch: str | None) -> tuple[str, ...]:
+    """Those asked for that are not there.
+
+    Where some are of this architecture, those of others are for other nodes.
+    """
+    ours = BY_ARCHITECTURE.get(arch or "", frozenset())
+    return tuple(n for n in [n for n in asked if n in ours] or asked if n not in flags)
 
 
 def missing(flags: Collection[str]) -> tuple[str, ...]:
@@ -77,3 +98,14 @@ def decode_cost(flags: Collection[str]) -> str | None:
     else:
         factor = "17-19x"
     return f"4-bit decode on the CPU is {factor} slower than with AVX2"
+
+
+def by_importance(flags: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Those that matter for serving, the first first, and the others."""
+    order = {flag: _place(flag) for flag in flags}
+    known = sorted((f for f in order if order[f] is not None), key=lambda f: (order[f], f))
+    return known, sorted(f for f in order if order[f] is None)
+
+
+def _place(flag: str) -> int | None:
+    return next((n for n, name in enumerate(IMPORTANT) if re.fullmatch(name, flag)), None)

@@ -35,7 +35,7 @@ def probe(
 
         return captured.read(reader)
     if kernels == "never":
-        return skipped(reader, "not asked for")
+        return skipped(reader, "not asked for (--quick)")
     serving = _serving(reader, facts, thresholds) if kernels == "auto" else None
     if serving:
         return skipped(reader, serving)

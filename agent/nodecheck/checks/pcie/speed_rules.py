@@ -27,7 +27,7 @@ def _below_speed(seen: Seen) -> list[Link]:
     ]
 
 
-def _is_loaded(link: Link, seen: Seen) -> bool | None:
+def is_loaded(link: Link, seen: Seen) -> bool | None:
     """Whether the card works in a state in which its link must be fast.
 
     None where it is stuck in a slow state under load, which is a finding of its own.
@@ -42,7 +42,7 @@ def _is_loaded(link: Link, seen: Seen) -> bool | None:
 
 def judge_speed(seen: Seen) -> Iterator[Finding]:
     """Links that stay slow while their card works."""
-    slow = [link for link in _below_speed(seen) if _is_loaded(link, seen)]
+    slow = [link for link in _below_speed(seen) if is_loaded(link, seen)]
     if not slow:
         return
     worst = min(slow, key=lambda link: (link.gts or 0) / (link.wanted_gts or 1))
@@ -101,7 +101,7 @@ def _speed_evidence(link: Link) -> Evidence:
 
 def judge_idle(seen: Seen) -> Iterator[Finding]:
     """Links that are slow while nothing is known to use them."""
-    slow = [link for link in _below_speed(seen) if _is_loaded(link, seen) is False]
+    slow = [link for link in _below_speed(seen) if is_loaded(link, seen) is False]
     if slow:
         yield Finding(
             id="pcie.idle_downshift",

@@ -1,0 +1,64 @@
+"""How the gate ends: its exit statuses by what reads them, and its line where it could not judge.
+
+Who gates on a status must be told the right one whatever is broken: nothing of weight is imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+from collections.abc import Sequence
+from types import FrameType
+
+import click
+
+from nodecheck.words import first_line, without_controls
+
+EXIT_STATUSES = {
+    "nagios": {"ok": 0, "warning": 1, "critical": 2, "unknown": 3},
+    "npd": {"ok": 0, "warning": 1, "critical": 1, "unknown": 2},
+    "posix": {"ok": 0, "warning": 1, "critical": 1, "unknown": 1},
+}
+"""Source: the guidelines of the Monitoring Plugins; node-problem-detector's custom plugins."""
+
+STYLE_OPTION = "--exit-style"
+DEFAULT_STYLE = "nagios"
+
+
+class EndedBySignal(BaseException):
+    """A signal asks us to end."""
+
+
+def begin() -> None:
+    """From now on Ctrl-C and SIGTERM raise EndedBySignal, and any name can be printed."""
+    import signal
+
+    def end(number: int, _: FrameType | None) -> None:
+        for each in ending:  # while that is told, no other signal counts
+            signal.signal(each, signal.SIG_IGN)
+        raise EndedBySignal(f"ended by {signal.Signals(number).name}")
+
+    ending = (signal.SIGINT, signal.SIGTERM)
+    for number in ending:
+        signal.signal(number, end)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+
+
+def failed_status(arguments: Sequence[str]) -> int:
+    """What wrong usage and our own failures mean to who gates: unknown, in the style asked for."""
+    style = DEFAULT_STYLE
+    for word, following in zip(arguments, (*arguments[1:], ""), strict=True):
+        option, equals, value = word.partition("=")
+        if option == STYLE_OPTION:
+            style = value if equals else following
+    return EXIT_STATUSES.get(style, EXIT_STATUSES[DEFAULT_STYLE])["unknown"]
+
+
+def tell_failure(why: str) -> None:
+    """The first line as monitoring reads it, and all of it on standard error."""
+    with contextlib.suppress(OSError):  # who reads one may be gone, and the other there
+        click.echo(first_line(f"UNKNOWN {why}"))
+    with contextlib.suppress(OSError):
+        click.echo(f"Error: {without_controls(why)}", err=True)

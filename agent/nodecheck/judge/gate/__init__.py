@@ -1,0 +1,1 @@
+"""Whether a node may go on: what was asked for against what was seen. Pure."""

@@ -1,0 +1,90 @@
+"""Instruction sets and disk space: met, missed, or not known with the reason."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from nodecheck.checks.cpu.facts import CpuFacts
+from nodecheck.checks.disk.facts import DiskFacts, Filesystem
+from nodecheck.checks.seen import Facts
+from nodecheck.model import Reason
+from nodecheck.units import GIB
+from tests.judge.gate.nodes import answers, gap, node, told
+from tests.nodes import AVX2, SSE2, root
+
+UNREAD = gap("cpu", "flags", Reason.DENIED, "/proc/cpuinfo: Permission denied")
+NEEDED = ("avx2", "fma")
+
+
+def cpu(flags: tuple[str, ...] | None, usable: tuple[str, ...] | None) -> Facts:
+    return Facts(cpu=CpuFacts(arch="x86_64", flags=flags, usable_flags=usable))
+
+
+@pytest.mark.parametrize(
+    ("facts", "status", "text"),
+    [
+        (cpu(AVX2, AVX2), "ok", "avx2, fma"),
+        (cpu(SSE2, SSE2), "critical", "no avx2, fma"),
+        (cpu((*SSE2, "fma"), None), "critical", "no avx2"),
+        (cpu(AVX2, SSE2), "critical", "no avx2, fma"),  # listed, and not enabled
+        (cpu(None, None), "unknown", f"instruction sets: {UNREAD.detail}"),
+        (cpu((), None), "critical", "no avx2, fma"),
+    ],
+)
+def test_instruction_sets_must_be_usable(facts: Facts, status: str, text: str) -> None:
+    assert told(node(facts, UNREAD), instruction_sets=NEEDED) == (status, text, None)
+
+
+def test_those_of_another_architecture_are_for_other_nodes() -> None:
+    asked = (*NEEDED, "asimddp")
+    assert told(node(cpu(AVX2, AVX2)), instruction_sets=asked)[:2] == ("ok", "avx2, fma")
+    arm = Facts(cpu=CpuFacts(arch="aarch64", flags=("asimd",)))
+    assert told(node(arm), instruction_sets=asked)[:2] == ("critical", "no asimddp")
+
+
+SMALL, LARGE = root(57 * GIB, 950 * GIB), replace(root(300 * GIB, 900 * GIB), mount="/data")
+HUNG = replace(LARGE, mount="/srv", available_bytes=None, total_bytes=None, hung=True)
+NFS = replace(LARGE, mount="/nfs", network=True)
+TMPFS = replace(LARGE, mount="/dev/shm", persistent=False)
+NO_MOUNTS = gap("disk", "filesystems", Reason.ABSENT, "/proc/mounts: No such file or directory")
+
+
+@pytest.mark.parametrize(
+    ("filesystems", "status", "text"),
+    [
+        ((SMALL, LARGE), "ok", "300 GiB free on /data >= 186 GiB"),
+        ((SMALL,), "critical", "57 GiB free on / < 186 GiB"),
+        ((SMALL, NFS, TMPFS), "critical", "57 GiB free on / < 186 GiB"),
+        ((SMALL, LARGE, HUNG), "ok", "300 GiB free on /data >= 186 GiB"),
+        ((SMALL, HUNG), "unknown", "disk: /srv does not tell its room, else 57 GiB free on /"),
+        ((HUNG,), "unknown", "disk: /srv does not tell its room"),
+        ((replace(HUNG, network=True),), "unknown", f"disk: {NO_MOUNTS.detail}"),
+        ((), "unknown", f"disk: {NO_MOUNTS.detail}"),
+    ],
+)
+def test_the_roomiest_disk_of_its_own_counts(
+    filesystems: tuple[Filesystem, ...], status: str, text: str
+) -> None:
+    report = node(Facts(disk=DiskFacts(filesystems=filesystems)), NO_MOUNTS)
+    found = told(report, disk_free_bytes=200 * 10**9)
+    assert found[:2] == (status, text)
+    assert (found[2] is None) == (status == "unknown")
+
+
+def test_what_is_not_asked_for_is_not_answered() -> None:
+    assert answers(node(Facts())) == ()
+
+
+def test_each_requirement_is_answered_in_one_order() -> None:
+    found = answers(
+        node(Facts()),
+        pcie="gen4x16",
+        gpus=1,
+        disk_free_bytes=1,
+        dram_read_bytes_per_second=1.0,
+        instruction_sets=NEEDED,
+    )
+    assert [answer.name for answer in found] == [
+        "instruction_sets", "dram_read", "disk_free", "gpus", "pcie_generation", "pcie_width",
+    ]  # fmt: skip
