@@ -52,13 +52,12 @@ def rules() -> Iterable[Rule]:
 
 def waived(finding: Finding, waivers: tuple[Waiver, ...], today: datetime.date) -> Finding:
     """The finding as info where the policy lives with it; with a note where that time is over."""
-    for waiver in waivers:
-        if waiver.id != finding.id or waiver.subject not in (None, finding.subject):
-            continue
-        if waiver.expires is None or today <= waiver.expires:
+    ours = [w for w in waivers if w.id == finding.id and w.subject in (None, finding.subject)]
+    for waiver in ours:
+        if waiver.holds(today):
             return msgspec.structs.replace(finding, severity=Severity.INFO, waived=waiver.reason)
-        note = Evidence(
-            value=f"waiver expired on {waiver.expires}", source="policy", expected=waiver.reason
-        )
-        return msgspec.structs.replace(finding, evidence=(*finding.evidence, note))
-    return finding
+    notes = (
+        Evidence(value=f"waiver expired on {waiver.expires}: {waiver.reason}", source="policy")
+        for waiver in ours
+    )
+    return msgspec.structs.replace(finding, evidence=(*notes, *finding.evidence))

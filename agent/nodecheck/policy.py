@@ -8,13 +8,23 @@ from __future__ import annotations
 import datetime
 import sys
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
 from nodecheck.model import Struct
-from nodecheck.quantities import QuantityError, parse_rate, parse_size, parse_span
+from nodecheck.quantities import (
+    LARGEST_SIZE,
+    QuantityError,
+    parse_link,
+    parse_rate,
+    parse_size,
+    parse_span,
+    write_rate,
+    write_size,
+    write_span,
+)
 from nodecheck.units import GIB, MIB
 
 
@@ -187,12 +197,16 @@ class ReferenceWorkload(Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Waiver(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A finding to live with: on one subject or on any, until a date (YYYY-MM-DD) or for good."""
+    """A finding to live with: on one subject or on any; to the end of a day (UTC) or for good."""
 
     id: str
     reason: Annotated[str, Meta(min_length=1)]
     subject: str | None = None
     expires: datetime.date | None = None
+
+    def holds(self, day: datetime.date) -> bool:
+        """Whether it waives on that day still."""
+        return self.expires is None or day <= self.expires
 
 
 class Requirements(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -206,8 +220,8 @@ class Requirements(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Least that must be available on the roomiest file system that keeps files."""
     gpus: Count | None = None
     """Fewest GPUs that this node may use."""
-    pcie: Annotated[str, Meta(pattern="^gen[1-7]x(1|2|4|8|16)$")] | None = None
-    """Least link of every GPU, by the generation that it can train to and its width now."""
+    pcie: str | None = None
+    """Least link of every GPU, as gen4x16: the generation that it can train to, its width now."""
 
 
 class Retention(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -237,7 +251,9 @@ def parse_policy(toml: str, name: str) -> Policy:
         content = _load_toml(toml)
         content.setdefault("name", name)
         return msgspec.convert(_in_numbers(content), Policy)
-    except (msgspec.ValidationError, QuantityError, PolicyError) as error:
+    except RecursionError as error:
+        raise PolicyError(f"{name}: nested too deeply") from error
+    except (msgspec.ValidationError, PolicyError) as error:
         raise PolicyError(f"{name}: {error}") from error
 
 
@@ -248,17 +264,25 @@ def _load_toml(text: str) -> dict[str, object]:
         import tomli as tomllib
     try:
         content: dict[str, object] = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # also a number of thousands of digits
+    except ValueError as error:  # also a number of thousands of digits
         raise PolicyError(f"not TOML: {str(error)[:200]}") from error
     return content
 
 
-_QUANTITIES: dict[str, Callable[[str], float]] = {
-    "_bytes_per_second": parse_rate,
-    "_bytes": parse_size,
-    "_seconds": parse_span,
+_QUANTITIES: dict[str, tuple[Callable[[str], float], Callable[[Any], str]]] = {
+    "_bytes_per_second": (parse_rate, write_rate),
+    "_bytes": (parse_size, write_size),
+    "_seconds": (parse_span, write_span),
 }
-"""How the text of a member is read, by the end of its name."""
+"""How the text of a member is read and written, by the end of its name."""
+
+
+def in_units(name: str, value: object) -> str:
+    """A member's value as a policy file has it, without quotes: "10GiB", "400d", "0.9"."""
+    for end, (_, write) in _QUANTITIES.items():
+        if name.endswith(end) and value == round(float(str(value))):
+            return write(value)
+    return str(value)
 
 
 def _in_numbers(content: object) -> object:
@@ -267,12 +291,29 @@ def _in_numbers(content: object) -> object:
         return [_in_numbers(item) for item in content]
     if not isinstance(content, dict):
         return content
-    return {key: _number(key, value) for key, value in content.items()}
+    return {key: _member(key, value) for key, value in content.items()}
 
 
-def _number(key: str, value: object) -> object:
-    if isinstance(value, str):
-        for end, parse in _QUANTITIES.items():
-            if key.endswith(end):
-                return parse(value)
-    return _in_numbers(value)
+def _member(key: str, value: object) -> object:
+    try:
+        return _number(key, value) if isinstance(value, str) else _in_numbers(_sane(key, value))
+    except QuantityError as error:
+        raise PolicyError(f"{key}: {error}") from error
+
+
+def _number(key: str, text: str) -> object:
+    if key == "pcie":
+        parse_link(text)
+    if key == "expires":
+        raise QuantityError(f"{text[:40]!r} is text; write the date without quotes: 2027-06-30")
+    parse = next((parse for end, (parse, _) in _QUANTITIES.items() if key.endswith(end)), str)
+    return parse(text)
+
+
+def _sane(key: str, value: object) -> object:
+    """The value, if it is one that arithmetic can take, and a date where one is due."""
+    if isinstance(value, (int, float)) and not -LARGEST_SIZE <= value <= LARGEST_SIZE:
+        raise QuantityError("is no number that can be meant")
+    if key == "expires" and type(value) is not datetime.date:
+        raise QuantityError("is no date; write it as 2027-06-30, without a time")
+    return value

@@ -32,6 +32,8 @@ def test_it_is_one_abi3_wheel_with_the_pages_and_no_generated_c(wheel: Path) -> 
     names = zipfile.ZipFile(wheel).namelist()
     pages = {Path(name).name for name in names if name.startswith("nodecheck/findings/")}
     assert pages == {page.name for page in (ROOT / "docs" / "findings").glob("*.md")}
+    policies = {Path(name).name for name in names if name.startswith("nodecheck/policies/")}
+    assert policies == {p.name for p in (ROOT / "agent/nodecheck/policies").glob("*.toml")} != set()
     assert not [name for name in names if name.endswith((".c", ".h"))]
     assert [name for name in names if name.startswith("nodecheck/_native")]
 

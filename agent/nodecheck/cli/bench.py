@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import click
 
 from nodecheck.cli.inputs import read_host, read_policy
+from nodecheck.cli.options import policy_option
 from nodecheck.cli.output import (
     load_styles,
     print_json,
@@ -34,7 +35,7 @@ from nodecheck.report import to_json
     metavar="N",
     help="Measure no longer than this; less time makes the figures less certain.",
 )
-@click.option("--policy", metavar="FILE", help="Thresholds and waivers (TOML).")
+@policy_option
 def command(
     what: str, as_json: bool, page: str | None, max_seconds: int | None, policy: str | None
 ) -> None:

@@ -1,0 +1,74 @@
+"""A policy drawn from a node, as a file: each line with what was seen, then what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nodecheck.judge.known_good import KnownGood
+from nodecheck.judge.node_words import node_words
+from nodecheck.policy import in_units
+from nodecheck.render.layout import printable, wrap
+from nodecheck.report import Report
+
+WIDTH = 98
+
+
+def toml(known: KnownGood, report: Report) -> str:
+    """The policy as parse_policy reads it."""
+    return "\n".join((*_head(report), *_required(known), *_asked(known), *_left_out(known), ""))
+
+
+def told(known: KnownGood) -> Iterator[str]:
+    """A line on each thing that is left out."""
+    for each in known.left_out:
+        yield printable(f"Left out: {each.name}: {'; '.join(each.why)}")
+
+
+def _head(report: Report) -> Iterator[str]:
+    node = ", ".join(node_words(report)) or "a node"
+    drawn = f"Drawn by nodecheck {report.nodecheck_version} on {report.time} from {node}."
+    yield from _comment(drawn)
+    yield from _comment("nodecheck gate --policy FILE holds a node to it.")
+
+
+def _required(known: KnownGood) -> Iterator[str]:
+    yield ""
+    if known.required:
+        yield from _comment("Each was judged here; where one cannot be, the verdict is unknown.")
+    yield f"required = {_array(known.required)}"
+
+
+def _asked(known: KnownGood) -> Iterator[str]:
+    if known.seen:
+        yield "\n[requirements]"
+    for name, seen in known.seen.items():
+        yield from _comment(seen)
+        yield f"{name} = {_value(name, getattr(known.requirements, name))}"
+
+
+def _left_out(known: KnownGood) -> Iterator[str]:
+    if known.left_out:
+        yield ""
+        yield from _comment("Left out, as this node does not show what to ask for:")
+    for each in known.left_out:
+        yield from _comment(f"- {each.name}: {'; '.join(each.why)}")
+
+
+def _value(name: str, value: object) -> str:
+    if isinstance(value, tuple):
+        return _array(value)
+    return (
+        str(value) if isinstance(value, int) and "_" not in name else _quoted(in_units(name, value))
+    )
+
+
+def _array(names: tuple[str, ...]) -> str:
+    return f"[{', '.join(map(_quoted, names))}]"
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
+
+
+def _comment(text: str) -> list[str]:
+    return [f"# {line}" for line in wrap(printable(text), WIDTH)]
