@@ -1,7 +1,7 @@
 # Two commands set everything up: `make run` and `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format schema readme dist bench bench-engines bench-estimates bench-peers \
-  repeat lab soak fuzz sanitize clean prerequisites
+.PHONY: help run test lint format schema readme dist bench bench-engines bench-estimates \
+  bench-fleet bench-peers bench-history repeat lab soak fuzz sanitize clean prerequisites
 
 PYTHON ?= python3
 VENV := .venv
@@ -44,9 +44,9 @@ format: $(DEV_TOOLS) ## rewrite Python and C in the one style
 	$(BIN)/clang-format -i $(C_SOURCES)
 
 schema: $(INSTALLED) ## write the schemas in docs/ anew
-	for name in report plan; do \
+	for name in report plan records.compare.compare records.history records.fleet.fleet; do \
 	  $(BIN)/python -c "import json, nodecheck.$$name as made; print(json.dumps(made.json_schema(), indent=1))" \
-	    > docs/$$name.schema.json; \
+	    > docs/$${name##*.}.schema.json; \
 	done
 
 readme: $(INSTALLED) ## write the report in README.md anew
@@ -66,8 +66,14 @@ bench-engines: $(DEV_TOOLS) ## hold the decode prediction against llama.cpp (an 
 bench-estimates: $(DEV_TOOLS) ## hold plans and other estimators against llama.cpp (after bench-engines)
 	$(BIN)/python -m tests.bench.estimates
 
+bench-fleet: $(DEV_TOOLS) ## hold the comparison of 10,000 reports to its budgets
+	$(BIN)/python -m tests.bench.fleet
+
 bench-peers: $(DEV_TOOLS) ## hold the loops over memory against other benchmarks
 	$(BIN)/python -m tests.bench.peers
+
+bench-history: $(DEV_TOOLS) ## hold a history of SNAPSHOTS (500000) to its budgets (half an hour)
+	$(BIN)/python -m tests.bench.history $(SNAPSHOTS)
 
 repeat: $(DEV_TOOLS) ## how well the memory measurement repeats, on an idle machine
 	$(BIN)/python tests/bench/repeat.py

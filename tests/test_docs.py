@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from nodecheck.judge.rates.ceilings import CPU_RATES
+from nodecheck.policy import parse_policy
+from nodecheck.quantities import write_rate
 from tests.hosts import HEALTHY, THREE_L40
 from tests.readme import report
 
@@ -50,10 +52,39 @@ def test_a_command_in_a_document_is_a_command(command: str) -> None:
     known = [sys.executable, "-m", "nodecheck"]
     if words and not words[0].startswith("-"):
         known.append(words.pop(0))
-    done = subprocess.run([*known, "--help"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    told = help_of(known)
+    if words and re.search(rf"^Commands:\n(  .*\n)*?  {re.escape(words[0])} ", told, re.MULTILINE):
+        told = help_of([*known, words.pop(0)])
     for option in (word.partition("=")[0] for word in words if word.startswith("--")):
-        assert option in done.stdout
+        assert option in told
+
+
+def help_of(command: list[str]) -> str:
+    done = subprocess.run([*command, "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_policy_in_the_documents_can_be_used(tmp_path: Path) -> None:
+    file = tmp_path / "policy.toml"
+    text = (ROOT / "docs" / "policy.md").read_text()
+    file.write_text(re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[0])
+    command = [sys.executable, "-m", "nodecheck", "policy", "check", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "instruction_sets avx2 fma   dram_read_bytes_per_second 40GB/s" in done.stdout
+
+
+def test_the_shipped_policies_are_as_the_documents_say() -> None:
+    rows = (ROOT / "docs" / "policy.md").read_text()
+    for file in (ROOT / "agent" / "nodecheck" / "policies").glob("*.toml"):
+        policy = parse_policy(file.read_text(), file.stem)
+        row = next(row for row in rows.splitlines() if row.startswith(f"| `{file.stem}` | "))
+        assert f"| {', '.join(policy.required)} |" in row
+        asked = policy.requirements
+        rate = asked.dram_read_bytes_per_second
+        for said in (*asked.instruction_sets, rate and write_rate(rate), asked.gpus and "1 GPU"):
+            assert not said or said in row
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))

@@ -5,7 +5,6 @@ Both lie under build/lab; the initramfs is made anew when what it is made of has
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import re
@@ -18,9 +17,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-REPOSITORY = Path(__file__).parents[2]
-CACHE = REPOSITORY / "build" / "lab"
+from tests.fake_nvml.profiles import L40, at, description
+from tests.lab.debian import CACHE, REPOSITORY, NotHereError, apt, need_program
+
 GUEST_INIT = Path(__file__).with_name("guest_init.sh")
+FAKE_NVML = REPOSITORY / "tests" / "fake_nvml"
 
 QEMU = "qemu-system-x86_64"
 KERNEL_PACKAGE = "linux-image-cloud-amd64"
@@ -29,15 +30,14 @@ PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 SOURCES = ("agent", "csrc", "docs/findings", "pyproject.toml", "LICENSE")
 """What the wheel is built from."""
 
+CARDS = {"three_l40": [at(L40, bus) for bus in (1, 2, 3)]}
+"""Cards that a guest may be told to have (`nvml=NAME`), as the fake library describes them."""
+
 LEFT_OUT = shutil.ignore_patterns(
     "site-packages", "dist-packages", "test", "tests", "idlelib", "tkinter", "turtledemo",
     "lib2to3", "ensurepip", "pydoc_data", "distutils", "_tkinter*", "config-*", "__pycache__",
 )  # fmt: skip
 """Of the standard library: what nodecheck does not need, and bytecode, which is compiled anew."""
-
-
-class NotHereError(Exception):
-    """This machine has no QEMU or no kernel for a guest and cannot get one; says why."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ def prepare() -> Image:
     if sysconfig.get_platform() != "linux-x86_64":
         raise NotHereError("guests take this machine's Python, which is none for x86-64 Linux")
     CACHE.mkdir(parents=True, exist_ok=True)
-    _need_program(QEMU, "qemu-system-x86")
-    _need_program("cpio", "cpio")
+    need_program(QEMU, "qemu-system-x86")
+    need_program("cpio", "cpio")
     kernel = _from_debian("vmlinuz", KERNEL_PACKAGE, "boot/vmlinuz-*")
     busybox = _from_debian("busybox", "busybox-static", "bin/busybox")
     kept = CACHE / f"initramfs-{_digest()}.cpio"
@@ -63,11 +63,6 @@ def prepare() -> Image:
     return Image(kernel, kept)
 
 
-def _need_program(program: str, package: str) -> None:
-    if shutil.which(program) is None:
-        _apt("apt-get", "install", "--yes", "--no-install-recommends", package)
-
-
 def _from_debian(name: str, package: str, inside: str) -> Path:
     """One file of a Debian package, downloaded unless it is there already."""
     kept = CACHE / name
@@ -75,51 +70,20 @@ def _from_debian(name: str, package: str, inside: str) -> Path:
         return kept
     if package == KERNEL_PACKAGE:
         # an empty package that depends on the newest build, whose name changes
-        shown = _apt("apt-cache", "depends", package)
+        shown = apt("apt-cache", "depends", package)
         package = re.findall(r"Depends: (linux-image-\S+)", shown)[0]
     with tempfile.TemporaryDirectory(dir=CACHE) as work:
-        _apt("apt-get", "download", package, directory=Path(work))
+        apt("apt-get", "download", package, directory=Path(work))
         subprocess.run(["dpkg", "-x", next(Path(work).glob("*.deb")), work], check=True)
         next(Path(work).glob(inside)).replace(kept)
     return kept
 
 
-def _apt(*command: str, directory: Path = CACHE) -> str:
-    """Run apt, where need be with fresh lists. Raises NotHereError where it cannot help."""
-    wanted = " ".join(command)
-    if os.geteuid() != 0 or shutil.which(command[0]) is None:
-        raise NotHereError(f"needed, but not root or no apt: {wanted}")
-    done = _run_apt(command, directory)
-    if done.returncode != 0:
-        _fetch_lists()
-        done = _run_apt(command, directory)
-    if done.returncode != 0:
-        raise NotHereError(f"{wanted}: {(done.stderr.splitlines() or ['failed'])[-1]}")
-    return done.stdout
-
-
-@functools.cache
-def _fetch_lists() -> None:
-    _run_apt(("apt-get", "update"), CACHE)
-
-
-def _run_apt(command: tuple[str, ...], directory: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
-    patience = ("-o", "Acquire::http::Timeout=20", "-o", "Acquire::Retries=0")
-    return subprocess.run(
-        (*command, *patience),
-        cwd=directory,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 def _digest() -> str:
     """Of all that goes into the initramfs but the versions of dependencies."""
     total = hashlib.sha256(sys.version.encode())
-    for file in (*_sources(), Path(__file__), GUEST_INIT):
+    cards = (FAKE_NVML / "fake_nvml.c", FAKE_NVML / "profiles.py")
+    for file in (*_sources(), Path(__file__), GUEST_INIT, *cards):
         total.update(f"{file.relative_to(REPOSITORY)}\0".encode() + file.read_bytes())
     return total.hexdigest()[:16]
 
@@ -144,6 +108,7 @@ def _make_initramfs(busybox: Path, kept: Path) -> None:
         )
         (root / "etc/group").write_text("root:x:0:\nuser:x:1000:\n")
         _add_nodecheck(root, Path(work))
+        _add_cards(root / "opt/nvml")
         _add_python(root)
         _add_libraries(root)
         _tell("chmod", "-R", "a+rX", str(root))
@@ -159,6 +124,18 @@ def _add_nodecheck(root: Path, work: Path) -> None:
     wheel = next(work.glob("nodecheck-*.whl"))
     install = [*pip, "install", "--no-compile", "--root-user-action=ignore"]
     _tell(*install, "--target", str(root / "opt/nodecheck"), str(wheel))
+
+
+def _add_cards(place: Path) -> None:
+    """NVIDIA's library as a stand-in, for the oldest of CPUs, and what it is to say."""
+    place.mkdir()
+    library, source = place / "libnvidia-ml.so.1", FAKE_NVML / "fake_nvml.c"
+    compiler = os.environ.get("CC", "cc")
+    _tell(
+        compiler, "-std=gnu11", "-march=x86-64", "-shared", "-fPIC", "-o", str(library), str(source)
+    )
+    for name, cards in CARDS.items():
+        (place / name).write_text(description(cards))
 
 
 def _add_python(root: Path) -> None:

@@ -1,10 +1,11 @@
 #!/bin/busybox sh
 # Pid 1 of a guest: runs nodecheck as an ordinary user and sends what it said over the second
 # serial port: a packed directory in base64, then a line "end.". From the kernel's command line come
-# asked="ARGUMENTS" for nodecheck; capture=yes, which adds a captured tree; watch=yes, which notes
-# where threads and memory lie meanwhile; and memory_max and cpu_max, the limits of a control group
-# that all this is done in.
+# asked="ARGUMENTS" for nodecheck; capture=yes, which adds a captured tree; nvml=NAME, the cards that
+# a stand-in for NVIDIA's library tells of; watch=yes, which notes where threads and memory lie
+# meanwhile; and memory_max and cpu_max, the limits of a control group that all this is done in.
 export PATH=/usr/bin:/bin PYTHONPATH=/opt/nodecheck
+[ "$nvml" ] && export LD_LIBRARY_PATH=/opt/nvml FAKE_NVML=/opt/nvml/$nvml
 /bin/busybox --install -s /bin
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys

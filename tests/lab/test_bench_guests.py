@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.guest_image import Image, NotHereError, prepare
+from tests.lab.debian import NotHereError
+from tests.lab.guest_image import Image, prepare
 from tests.lab.guests import Guest, Told, boot
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]

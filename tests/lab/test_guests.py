@@ -10,7 +10,8 @@ import pytest
 
 from nodecheck.model import Finding, Severity, Status
 from nodecheck.report import Report, from_json
-from tests.lab.guest_image import Image, NotHereError, prepare
+from tests.lab.debian import NotHereError
+from tests.lab.guest_image import Image, prepare
 from tests.lab.guests import Guest, Told, boot
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]

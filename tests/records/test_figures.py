@@ -53,9 +53,14 @@ def test_nodes_of_memory_are_told_apart() -> None:
 
 def test_less_latency_is_better() -> None:
     latency = Latency(
-        name="dram_latency", other_threads=0, median_seconds=9e-8, p10_seconds=8e-8, p90_seconds=1e-7,
-        passes=9, spread_bytes=1 << 30,
-    )  # fmt: skip
+        name="dram_latency",
+        other_threads=0,
+        median_seconds=9e-8,
+        p10_seconds=8e-8,
+        p90_seconds=1e-7,
+        passes=9,
+        spread_bytes=1 << 30,
+    )
     figure = named(report(Facts(), latencies=(latency,)))["dram_latency@0"]
     assert (figure.value, figure.measure.unit, figure.measure.more_is_better) == (9e-8, "s", False)
 

@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from nodecheck.judge.strategies import best
 from nodecheck.model import Viability
 from nodecheck.plan import Plan
 from nodecheck.render.layout import plain
 from nodecheck.render.plan import drawn, is_easy, marks, render, steps
 from nodecheck.render.plan_fits import fit_cells, needs
 from nodecheck.render.plan_measured import cells, rate_words, run_words
-from nodecheck.render.plan_words import best, headline, model, types
+from nodecheck.render.plan_words import headline, model, types
 from nodecheck.serving import CacheBytes, Fit, Run, Serving, Storage
 from nodecheck.units import GIB
 from tests.render import plans

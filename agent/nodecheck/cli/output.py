@@ -9,8 +9,9 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -18,7 +19,16 @@ from nodecheck.render.layout import Line, plain, printable
 
 PIPE_WIDTH = 100
 ANSWER_SECONDS = 10.0
-PAGE_STARTS = b"<!doctype html"
+
+
+class Form(NamedTuple):
+    """What a file of ours starts with, in small letters, and is called."""
+
+    starts: bytes
+    name: str
+
+
+PAGE = Form(b"<!doctype html", "HTML page")
 
 
 def progress(doing: str) -> None:
@@ -32,6 +42,12 @@ def print_json(text: bytes) -> None:
     """One JSON object."""
     progress("")
     sys.stdout.buffer.write(text)
+    sys.stdout.buffer.flush()
+
+
+def print_stream(chunks: Iterable[bytes]) -> None:
+    """As it comes."""
+    sys.stdout.buffer.writelines(chunks)
     sys.stdout.buffer.flush()
 
 
@@ -52,38 +68,39 @@ def shows_unicode() -> bool:
     return "utf" in (sys.stdout.encoding or "").lower()
 
 
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
 @contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Signals that end us wait: they would leave our own file behind."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+def _ended_by_exception() -> Iterator[None]:
+    """Signals that end us raise as Ctrl-C does: our own file goes before we do."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    ours = {number: was for number, was in before.items() if was is signal.SIG_DFL}
+    for number in ours:
+        signal.signal(number, lambda caught, _: sys.exit(128 + caught))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, was in ours.items():
+            signal.signal(number, was)
 
 
-def writable(page: str) -> Path:
-    """The file to write a page to, if that can be done: found out before time is spent."""
+def writable(name: str, form: Form = PAGE) -> Path:
+    """The file to write to, if that can be done: found out before time is spent."""
     from nodecheck.machine.asking import why_silent
 
-    file = Path(page)
-    if why := why_silent(page, lambda: _try(file), ANSWER_SECONDS):
-        raise click.ClickException(f"{page}: cannot be written: {why}")
+    file = Path(name)
+    if why := why_silent(name, lambda: _try(file, form), ANSWER_SECONDS):
+        raise click.ClickException(f"{name}: cannot be written: {why}")
     return file
 
 
-def _try(file: Path) -> None:
-    """Raise OSError where no page can be put there, or what is no page would be lost."""
+def _try(file: Path, form: Form) -> None:
+    """Raise OSError where nothing can be put there, or what is not of the form would be lost."""
     if file.exists():
         if not file.is_file():
             raise OSError(errno.EINVAL, "it is no regular file")
         with file.open("rb") as earlier:
-            start = earlier.read(len(PAGE_STARTS))
-        if start and start.lower() != PAGE_STARTS:
-            raise OSError(errno.EEXIST, "it is there and holds no HTML page")
+            start = earlier.read(len(form.starts))
+        if start and start.lower() != form.starts:
+            raise OSError(errno.EEXIST, f"it is there and holds no {form.name}")
     with _beside(file).open("xb"):
         pass
     _beside(file).unlink()
@@ -91,18 +108,26 @@ def _try(file: Path) -> None:
 
 def write_page(file: Path, text: str) -> None:
     """The whole page at once, over what was there: never half of it."""
+    write_whole(file, [text.encode(errors="replace")])
+
+
+def write_whole(file: Path, chunks: Iterable[bytes]) -> None:
+    """All of it at once, over what was there: never half of it."""
     made = _beside(file)
-    with _uninterrupted():
+    with _ended_by_exception():
         try:
-            made.write_text(text, encoding="utf-8", errors="replace")
+            with made.open("wb") as out:
+                out.writelines(chunks)
             if file.exists():
                 made.chmod(file.stat().st_mode & 0o777)
             made.replace(file.resolve())
-        except OSError as error:
+        except BaseException as error:
             with contextlib.suppress(OSError):
                 made.unlink()
-            message = f"{file}: cannot be written: {error.strerror}"
-            raise click.ClickException(message) from error
+            if isinstance(error, OSError):
+                message = f"{file}: cannot be written: {error.strerror}"
+                raise click.ClickException(message) from error
+            raise
     click.echo(f"Wrote {printable(str(file))}", err=True)
 
 

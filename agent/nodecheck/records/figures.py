@@ -12,6 +12,10 @@ from enum import Enum
 from nodecheck.model import Latency, Measurement, Struct
 from nodecheck.report import Report
 
+LOGGED = "xid_"
+"""Counters of lines in the kernel's log start so: their absence from a log that was read is 0, and
+they fall when the log forgets its oldest lines."""
+
 
 class Kind(str, Enum):
     """How a number behaves, and so what can be concluded from it."""
@@ -129,7 +133,7 @@ def _counted(report: Report) -> Iterator[Figure]:
                 for x in facts.kernel_log.xids
                 if (x.code, x.pci_address or "unknown") == (code, address)
             )
-            yield from _counters(address, {f"xid_{code}": total})
+            yield from _counters(address, {f"{LOGGED}{code}": total})
 
 
 _AER = ("aer_correctable", "aer_nonfatal", "aer_fatal")

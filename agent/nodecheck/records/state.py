@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from nodecheck.checks import CHECKS
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.model import Severity, Struct
 from nodecheck.report import Report
 from nodecheck.units import gib
+
+HOST_NAME = "host name"
+
+VERSION = "nodecheck"
+"""The trait that tells which rules judged: others may find more, or less, on the same node."""
 
 
 class Trait(Struct, frozen=True):
@@ -37,7 +42,8 @@ class Told(Struct, frozen=True):
 class State(Struct, frozen=True, kw_only=True):
     """All of it. `unseen` are `check.field` that could not be read, `check.*` for a whole check.
 
-    What is missing from an unseen field has not gone: nobody could look.
+    A field stands for its members too: `gpu.gpus` for `gpu.gpus.mig`. What is missing from an
+    unseen field has not gone: nobody could look.
     """
 
     traits: tuple[Trait, ...] = ()
@@ -46,7 +52,21 @@ class State(Struct, frozen=True, kw_only=True):
 
     def looked_at(self, check: str, field: str) -> bool:
         """Whether absence from this field is news."""
-        return f"{check}.*" not in self.unseen and f"{check}.{field}" not in self.unseen
+        return not _covers(self.unseen, f"{check}.{field}")
+
+    def blind_to(self, other: State) -> set[str]:
+        """What could not be read here, and could be there."""
+        return {each for each in self.unseen if not _covers(other.unseen, each)}
+
+
+def _covers(unseen: Collection[str], name: str) -> bool:
+    check, *members = name.split(".")
+    above = (".".join((check, *members[: n + 1])) for n in range(len(members)))
+    return f"{check}.*" in unseen or any(each in unseen for each in above)
+
+
+_SIZELESS = ("zfs",)
+"""What is free in the pool counts as theirs, so their size changes with what others write."""
 
 
 def state(report: Report) -> State:
@@ -79,14 +99,21 @@ def _unseen(report: Report) -> set[str]:
         unseen.add("dram.*")
     if report.facts.python.interpreter is None:
         unseen.add("python.*")
+    if _driver_is_silent(report):
+        unseen |= {"gpu.driver_version", "gpu.cuda_version", "gpu.gpus"}
     return unseen
+
+
+def _driver_is_silent(report: Report) -> bool:
+    """Whether there is a driver that does not answer: cards are then known by less, or not."""
+    return report.facts.gpu.state not in (None, "ok", "missing")
 
 
 def _traits(report: Report) -> Iterator[Trait]:
     host = (
-        Trait("host", "name", "host name", None, report.host.name or ""),
+        Trait("host", "version", VERSION, None, report.nodecheck_version),
+        Trait("host", "name", HOST_NAME, None, report.host.name or ""),
         Trait("host", "kernel", "kernel", None, report.host.kernel or ""),
-        Trait("host", "version", "nodecheck", None, report.nodecheck_version),
     )
     for each in (*host, *_cpu(report), *_machine(report), *_memory(report), *_gpus(report)):
         if each.value:
@@ -128,8 +155,8 @@ def _machine(report: Report) -> Iterator[Trait]:
         yield Trait(check, field, name, None, value or "")
     for each in facts.disk.filesystems:
         if each.persistent and not each.network and each.total_bytes:
-            size = f"{each.fstype}, {gib(each.total_bytes)}"
-            yield Trait("disk", "filesystems", "file system", each.mount, size)
+            size = "" if each.fstype in _SIZELESS else f", {gib(each.total_bytes)}"
+            yield Trait("disk", "filesystems", "file system", each.mount, f"{each.fstype}{size}")
 
 
 def _memory(report: Report) -> Iterator[Trait]:
@@ -151,15 +178,19 @@ def _gpus(report: Report) -> Iterator[Trait]:
     yield Trait("gpu", "cuda_version", "CUDA", None, gpu.cuda_version or "")
     for card in report.facts.gpus:
         where = card.pci_address or str(card.index)
-        yield Trait("gpu", "gpus", "GPU", where, card.name or card.pci_device_id or "unnamed")
-        yield Trait("gpu", "link_width", "PCIe link", where, _link(card))
+        if not _driver_is_silent(report) or {"nvml", "nvidia-smi"} & set(card.seen_by):
+            name = card.name or card.pci_device_id or "unnamed"
+            yield Trait("gpu", "gpus.name", "GPU", where, name)
+        if "pci" in card.seen_by:
+            yield Trait("pcie", "devices", "PCI device", where, card.pci_device_id or "unnamed")
+        yield Trait("gpu", "gpus.link_width", "PCIe link", where, _link(card))
         if card.memory_bytes:
-            yield Trait("gpu", "memory_bytes", "VRAM", where, gib(card.memory_bytes))
+            yield Trait("gpu", "gpus.memory_bytes", "VRAM", where, gib(card.memory_bytes))
         if card.power_limit_watts:
             limit = f"{card.power_limit_watts:.0f} W"
-            yield Trait("gpu", "power_limit_watts", "power limit", where, limit)
+            yield Trait("gpu", "gpus.power_limit_watts", "power limit", where, limit)
         if card.mig is not None:
-            yield Trait("gpu", "mig", "MIG", where, "on" if card.mig else "off")
+            yield Trait("gpu", "gpus.mig", "MIG", where, "on" if card.mig else "off")
 
 
 def _link(card: Gpu) -> str:

@@ -33,34 +33,47 @@ from nodecheck.render.bench_figures import (
     sweep,
 )
 from nodecheck.render.bench_verdict import findings, flag_words, missing, verdict
-from nodecheck.render.page import page_maker
+from nodecheck.render.page import page_maker, told_time
 from nodecheck.render.terminal import title_parts
 from nodecheck.report import Report
 from nodecheck.units import count, gib
 
+FIGURES: dict[str, Callable[..., str]] = {
+    "rate": rate,
+    "between": between,
+    "mark": mark,
+    "ns": nanoseconds,
+}
+"""What measured.html.j2 writes figures with."""
+
 
 def page() -> Callable[[Report, tuple[str, ...]], str]:
     """Makes the page of a report and of the parts that were asked for."""
-    return page_maker(
-        "bench.html.j2", _content, rate=rate, between=between, mark=mark, ns=nanoseconds
-    )
+    return page_maker("bench.html.j2", _content, **FIGURES)
 
 
 def _content(report: Report, what: tuple[str, ...]) -> dict[str, Any]:
     status, sentence = verdict(report, what)
     return {
         "node": report.host.name,
-        "title": [*title_parts(report), report.time],
+        "title": [*title_parts(report), told_time(report.time)],
         "status": status.value,
         "sentence": sentence,
-        "flags": flag_words((*report.measurements, *report.latencies)),
         "findings": [f for f in findings(report) if f.severity is not Severity.INFO],
         "warnings": report.facts.dram.warnings,
         "missing": missing(report, what),
+        **measured(report, what),
+    }
+
+
+def measured(report: Report, what: tuple[str, ...]) -> dict[str, Any]:
+    """What measured.html.j2 shows of the parts that were asked for."""
+    return {
         **_memory(report),
         **_latency(report),
         **_placement(report, what),
         **_decode(report),
+        "flags": flag_words((*report.measurements, *report.latencies)),
     }
 
 

@@ -10,12 +10,19 @@ from xml.etree import ElementTree
 
 import pygal
 
+from nodecheck.model import Struct
 from nodecheck.render.bench_figures import Series, rate
 from nodecheck.render.curve import Scale
 from nodecheck.render.layout import printable
 from nodecheck.units import GB
 
 WIDTH, HEIGHT = 760, 340
+ROOM, ROW = 80, 56
+"""Height of the axis below bars, and of a bar with its name above it."""
+
+BAR_AT, NAME_AT = (0.05, 0.35), 0.87
+"""Where they lie in that height, from the bottom; a name is written 21 below its place."""
+
 TICKS_MOST = 6
 
 # its import hook is for plugins of its own, and of a form that importlib no longer takes
@@ -35,7 +42,7 @@ def over_threads(series: Sequence[Series], described: str) -> str:
     for each in series:
         points = dict(each.points)
         chart.add(each.name, [points[n] / GB if n in points else None for n in threads])
-    return _bare(chart, described)
+    return bare(chart, described)
 
 
 def beside(names: Sequence[str], series: dict[str, list[float | None]], described: str) -> str:
@@ -45,7 +52,7 @@ def beside(names: Sequence[str], series: dict[str, list[float | None]], describe
     chart.x_labels = [printable(name)[:16] for name in names]
     for name, rates in series.items():
         chart.add(printable(name), [value and value / GB for value in rates])
-    return _bare(chart, described)
+    return bare(chart, described)
 
 
 def over_setting(
@@ -86,7 +93,55 @@ def over_setting(
     if marks:
         dots = [(min(max(n, first), last), scale.share(rate)) for n, rate in marks]
         chart.add("measured", dots, stroke=False, show_dots=True, dots_size=6)
-    return _bare(chart, described)
+    return bare(chart, described)
+
+
+class Bar(Struct, frozen=True, kw_only=True):
+    """A range of tokens a second, its name and its figures in words, and the class of its colour.
+
+    A range whose ends are alike is a ceiling, and drawn as a line.
+    """
+
+    name: str
+    low: float
+    high: float
+    words: str
+    colour: str
+
+
+def ranges(bars: Sequence[Bar], scale: Scale, described: str) -> str:
+    """Ranges as bars, one below the other, each below its name."""
+    chart = pygal.XY(
+        width=WIDTH,
+        height=ROOM + ROW * len(bars),
+        show_legend=False,
+        show_dots=False,
+        show_y_labels=False,
+        print_labels=True,
+        js=[],
+        x_title="tok/s",
+        range=(0, len(bars)),
+        xrange=(0, 1),
+    )
+    chart.x_labels = [
+        {"value": scale.share(rate), "label": words} for rate, words in scale.ticks().items()
+    ]
+    names = []
+    for bar, below in zip(bars, reversed(range(len(bars))), strict=True):
+        chart.add(bar.colour, _outline(scale.share(bar.low), scale.share(bar.high), below))
+        words = f"{printable(bar.name)}: {bar.words}"
+        names.append({"value": (0, below + NAME_AT), "label": words})
+    chart.add("", names, stroke=False, show_dots=True, dots_size=0)
+    drawing = bare(chart, described)
+    for number, bar in enumerate(bars):
+        drawing = drawing.replace(f'serie-{number} color-{number}"', f'{bar.colour}"')
+    return drawing
+
+
+def _outline(left: float, right: float, below: int) -> list[tuple[float, float]]:
+    """A bar with so many below it."""
+    bottom, top = (below + edge for edge in BAR_AT)
+    return [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]
 
 
 def _options(rates: Iterable[float]) -> dict[str, Any]:
@@ -112,7 +167,7 @@ def _ticks(most: float) -> list[float]:
     return [round(number * step, 6) for number in range(math.ceil(most / step - 1e-9) + 1)]
 
 
-def _bare(chart: Any, described: str) -> str:
+def bare(chart: Any, described: str) -> str:
     """The drawing alone. Styles are the page's, so that it may be dark, printed or narrow."""
     root = chart.render_tree()
     for parent in root.iter():

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from nodecheck.judge.figures import figure
 from nodecheck.model import Point, Struct
+from nodecheck.render import dots
 from nodecheck.render.layout import Line, Span
 from nodecheck.serving import Curve
 
@@ -27,10 +28,6 @@ SLOWEST = 0.01
 
 FITS, TOO_LARGE, MEASURED = "green", "red", "bold magenta"
 MARK = "x"
-
-_BRAILLE = 0x2800
-_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-"""Bits of a braille character's dots, row by row."""
 
 Mark = tuple[int, float]
 """A setting that was measured, and its tokens a second."""
@@ -147,7 +144,7 @@ class _Plot:
         self.scale = scale
         self.columns = columns
         self.unicode = unicode
-        self.wide, self.high = (2 * columns, 4 * ROWS) if unicode else (columns, ROWS)
+        self.wide, self.high = dots.size(columns, ROWS, unicode=unicode)
         self.dots: dict[tuple[int, int], bool] = {}
         self.marks: set[tuple[int, int]] = set()
 
@@ -197,14 +194,14 @@ class _Plot:
 
     def _braille(self, column: int, row: int) -> Span:
         bits, style = 0, ""
-        for down, across in ((d, a) for d in range(4) for a in range(2)):
-            fits = self.dots.get((2 * column + across, 4 * row + down))
+        for (x, y), bit in dots.in_cell(column, row):
+            fits = self.dots.get((x, y))
             if fits is None:
                 continue
             style = FITS if fits else TOO_LARGE
-            if fits or (down + across) % 2 == 0:
-                bits |= _DOTS[down][across]
-        return Span(chr(_BRAILLE + bits) if bits else " ", style)
+            if fits or (x + y) % 2 == 0:
+                bits |= bit
+        return Span(dots.character(bits), style)
 
     def _ascii(self, column: int, row: int) -> Span:
         fits = self.dots.get((column, row))

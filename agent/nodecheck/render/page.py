@@ -35,6 +35,11 @@ def page_maker(
     return make
 
 
+def told_time(time: str) -> str:
+    """A report's time as people read it: "2026-11-30 02:11:09Z"."""
+    return time.replace("T", " ").replace("+00:00", "Z")
+
+
 def _finalize(value: Any) -> Any:
     """Names may hold anything: what no page may hold is replaced in all that is put in."""
     return printable(value) if type(value) is str else value

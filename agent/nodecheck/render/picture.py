@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+from nodecheck.render import dots
 from nodecheck.render.bench_figures import Series, rate
 from nodecheck.render.layout import Line, Span, printable
 
@@ -15,10 +16,6 @@ AXIS = 8
 
 STYLES = ("cyan", "blue", "green", "magenta")
 """Of the series, in turn. Names stand at their ends: colour alone tells nothing apart."""
-
-_BRAILLE = 0x2800
-_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-"""Bits of a braille character's dots, row by row."""
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
@@ -93,7 +90,7 @@ class _Grid:
         self.columns = columns
         self.dots: dict[tuple[int, int], int] = {}
         self.marks: dict[tuple[int, int], str] = {}
-        self.wide, self.high = (2 * columns, 4 * ROWS) if unicode else (columns, ROWS)
+        self.wide, self.high = dots.size(columns, ROWS, unicode=unicode)
 
     def draw(self, points: list[tuple[float, float]], number: int, series: Series) -> None:
         """Lines between points, each 0 to 1 from the left and from the bottom."""
@@ -115,12 +112,12 @@ class _Grid:
 
     def _braille(self, column: int, row: int) -> Span:
         bits, style = 0, ""
-        for down, across in ((d, a) for d in range(4) for a in range(2)):
-            number = self.dots.get((2 * column + across, 4 * row + down))
+        for dot, bit in dots.in_cell(column, row):
+            number = self.dots.get(dot)
             if number is not None:
-                bits |= _DOTS[down][across]
+                bits |= bit
                 style = STYLES[number % 4]
-        return Span(chr(_BRAILLE + bits) if bits else " ", style)
+        return Span(dots.character(bits), style)
 
     def _ascii(self, column: int, row: int) -> Span:
         number = self.dots.get((column, row))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from nodecheck.judge.strategies import best
 from nodecheck.model import Point, Strategy, Viability
 from nodecheck.plan import Plan
 from nodecheck.render import curve as drawing
@@ -11,7 +12,7 @@ from nodecheck.render.curve import Mark, settings
 from nodecheck.render.layout import Line, Span, hanging, joined
 from nodecheck.render.plan_fits import INDENT, engine_lines, fit_lines
 from nodecheck.render.plan_measured import measured_lines
-from nodecheck.render.plan_words import best, headline, model
+from nodecheck.render.plan_words import headline, model
 from nodecheck.render.terminal import (
     VERDICT_STYLES,
     VERDICTS,

@@ -5,26 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from nodecheck.judge.verdict import span
-from nodecheck.model import Strategy, Viability
 from nodecheck.plan import Plan
-from nodecheck.render import charts
+from nodecheck.render import charts, strategies_html
 from nodecheck.render.curve import Mark, Scale, Setting, settings
-from nodecheck.render.page import page_maker
-from nodecheck.render.plan import lever_words, marks, steps
+from nodecheck.render.page import page_maker, told_time
+from nodecheck.render.plan import marks, steps
 from nodecheck.render.plan_fits import fit_cells, needs
 from nodecheck.render.plan_measured import cells
 from nodecheck.render.plan_words import TOKENS, headline, model
-from nodecheck.render.terminal import VERDICTS, told_points
+from nodecheck.render.strategies_html import CLASSES
+from nodecheck.render.terminal import VERDICTS
 from nodecheck.serving import Curve
-
-CLASSES = {
-    Viability.VIABLE: "ok",
-    Viability.MARGINAL: "warning",
-    Viability.NOT_VIABLE: "critical",
-    Viability.UNKNOWN: "unknown",
-}
-"""How the page colours a verdict."""
 
 
 def page() -> Callable[[Plan], str]:
@@ -35,7 +26,7 @@ def page() -> Callable[[Plan], str]:
 def _content(plan: Plan) -> dict[str, Any]:
     viability, sentence = headline(plan)
     took = f"{plan.elapsed_seconds:.1f} s" if plan.elapsed_seconds is not None else None
-    title = (f"nodecheck {plan.nodecheck_version}", *plan.node, plan.time, took)
+    title = (f"nodecheck {plan.nodecheck_version}", *plan.node, told_time(plan.time), took)
     return {
         "name": plan.workload.name,
         "title": [part for part in title if part],
@@ -45,7 +36,7 @@ def _content(plan: Plan) -> dict[str, Any]:
         "model": [(label or "model", items) for label, items in model(plan)],
         "context": plan.serving.context_tokens,
         "requests": plan.serving.requests,
-        "strategies": [_strategy(each) for each in plan.strategies],
+        "strategies": [strategies_html.row(each) for each in plan.strategies],
         "curves": [_curve(plan, curve) for curve in plan.curves if len(settings(curve)) > 1],
         "fits": [(fit_cells(fit), needs(fit), fit) for fit in plan.fits],
         "comparisons": [(cells(row), row) for row in plan.comparisons],
@@ -53,24 +44,6 @@ def _content(plan: Plan) -> dict[str, Any]:
         "engines": plan.engines,
         "notes": [("Note", plan.advice), ("Assumed", plan.workload.notes)],
     }
-
-
-def _strategy(each: Strategy) -> dict[str, Any]:
-    return {
-        "name": each.strategy,
-        "reach": _reach(each),
-        "limit": each.limit,
-        "verdict": VERDICTS[each.viability],
-        "class": CLASSES[each.viability],
-        "basis": each.basis,
-        "levers": lever_words(each),
-    }
-
-
-def _reach(each: Strategy) -> str:
-    if points := told_points(each):
-        return f"{'; '.join(points)} {each.unit}"
-    return span(each) if each.high is None else f"{span(each)} {each.unit}"
 
 
 def _curve(plan: Plan, curve: Curve) -> dict[str, Any]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 
 from nodecheck.judge.fits.room import LLAMA_CPP, engines_for
+from nodecheck.judge.strategies import best
 from nodecheck.judge.verdict import rate
-from nodecheck.judge.ways.answers import ORDER
 from nodecheck.judge.ways.load import NAME as MODEL_LOAD
 from nodecheck.judge.ways.load import holes
 from nodecheck.model import Strategy, Viability
@@ -32,9 +31,6 @@ ON_CPU = ("cpu-only", "partial-offload")
 LLAMA_CPP_ALONE = (*ON_CPU, "expert-offload", "kv-on-host")
 """Ways that the other engines have not."""
 
-ADDED = ("speculative",)
-"""Ways that come on top of another."""
-
 TYPES_TOLD = 3
 
 FORMATS = {"gguf": "GGUF", "config": "config.json"}
@@ -42,18 +38,6 @@ FORMATS = {"gguf": "GGUF", "config": "config.json"}
 
 Told = tuple[str, tuple[str, ...]]
 """A label and what is told of it."""
-
-
-def best(strategies: Iterable[Strategy]) -> Strategy | None:
-    """The way to decode that is worth most here; None where no rate of any is known."""
-    known = [s for s in strategies if s.unit == TOKENS and s.high is not None]
-    ways = [s for s in known if s.strategy not in ADDED]
-    return min(ways, key=_rank, default=None)
-
-
-def _rank(strategy: Strategy) -> tuple[int, float, float]:
-    low, high = strategy.low or 0.0, strategy.high or 0.0
-    return ORDER.index(strategy.viability), -low, -high
 
 
 def headline(plan: Plan) -> tuple[Viability, str]:

@@ -126,7 +126,8 @@ def note(finding: Finding) -> str:
     return finding.summary.rstrip(".") + waived
 
 
-def _workload(report: Report) -> str:
+def workload_words(report: Report) -> str:
+    """The model that strategies are judged for."""
     work = report.workload
     if work is None:
         return ""
@@ -147,7 +148,7 @@ def _workload(report: Report) -> str:
 def _strategies(report: Report, width: int) -> list[Line]:
     if not report.strategies:
         return []
-    title = joined("WHAT THIS NODE CAN DO", (_workload(report),), 24, width)
+    title = joined("WHAT THIS NODE CAN DO", (workload_words(report),), 24, width)
     return [(), *title, *abilities(report.strategies, width)]
 
 
@@ -253,7 +254,7 @@ def _short(report: Report, width: int) -> list[Line]:
     reach = tuple(filter(None, map(_ability, report.strategies)))
     lines: list[Line] = [()]
     if reach:
-        lines += joined("CAN DO", (f"{_workload(report)}:", *reach), PART_INDENT, width)
+        lines += joined("CAN DO", (f"{workload_words(report)}:", *reach), PART_INDENT, width)
     lines += _noted(report, width)[1:]
     return lines + _rest(report, width)[1:]
 

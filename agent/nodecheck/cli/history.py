@@ -1,0 +1,170 @@
+"""`nodecheck history`: what this node's snapshots tell, a figure over time, all of it exported."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from nodecheck.cli import refuse_options
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nodecheck.records.database import Listed
+    from nodecheck.records.series import Window
+
+LATEST_SHOWN = 10
+NAMES_SHOWN = 20
+
+
+@click.group("history", invoke_without_command=True)
+@click.option(
+    "--since", default="30d", show_default=True, metavar="SPAN", help="How far back: 12h, 30d, 8w."
+)
+@click.option("--metric", metavar="NAME", help="Draw this figure over time, e.g. dram_read@8.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print it as JSON (docs/history.schema.json)."
+)
+@click.option("--html", "page", metavar="FILE", help="Write a page with charts too.")
+@click.pass_context
+def command(
+    ctx: click.Context, since: str, metric: str | None, as_json: bool, page: str | None
+) -> None:
+    """Tell what changed on this node, what drifted, when a disk is full, which counters grew.
+
+    It is told from the snapshots that nodecheck snapshot takes. All times are UTC.
+    """
+    if ctx.invoked_subcommand is not None:
+        refuse_options(ctx)
+    elif metric is None:
+        _tell(since, as_json=as_json, page=page)
+    elif as_json or page is not None:
+        raise click.UsageError("--metric draws; for its numbers: nodecheck history export")
+    else:
+        _draw(metric, since)
+
+
+@command.command("export")
+@click.option("--since", metavar="SPAN", help="How far back: 12h, 30d, 8w; unless said, all.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "csv"]),
+    default="jsonl",
+    show_default=True,
+    help="Whole reports, one a line; or a row a snapshot, with a column a figure.",
+)
+@click.option("-o", "--output", metavar="FILE", help="Write to a file, whole or not at all.")
+def export(since: str | None, form: str, output: str | None) -> None:
+    """Write the snapshots for other programs, oldest first."""
+    from nodecheck.cli.output import Form, print_stream, writable, write_whole
+
+    starts = {"jsonl": Form(b'{"', "JSON"), "csv": Form(b"time,id,status", "such CSV")}
+    first = None if since is None else _moment(since)
+    file = None if output is None else writable(output, starts[form])
+    with _readable() as path:
+        lines = _lines(path, first, form)
+        if file is None:
+            print_stream(lines)
+        else:
+            write_whole(file, lines)
+
+
+def _lines(path: Path, since: int | None, form: str) -> Iterator[bytes]:
+    from nodecheck.records import database
+
+    if form == "jsonl":
+        yield from database.read_reports(path, since)
+        return
+    from nodecheck.render.history_csv import lines
+
+    yield from lines(database.read_pieces(path, since))
+
+
+def _tell(since: str, *, as_json: bool, page: str | None) -> None:
+    from nodecheck.cli.output import print_json, print_lines, writable
+    from nodecheck.records.history import make_history, to_json
+
+    file = None if page is None else writable(page)
+    window, latest = _read(since)
+    made = make_history(window)
+    rows = [(each.id, each.time, each.status, each.headline) for each in latest]
+    asked = f"--since {since}"
+    if as_json:
+        print_json(to_json(made))
+    else:
+        from nodecheck.render.history import render
+
+        print_lines(lambda width: render(made, rows, asked, width))
+    if file:
+        from nodecheck.cli.output import write_page
+        from nodecheck.records.figures import Kind
+        from nodecheck.records.series import hourly
+        from nodecheck.render.history_html import page as page_maker
+
+        series = [*hourly(window, Kind.RATE), *hourly(window, Kind.ROOM)]
+        write_page(file, page_maker()(made, rows, series, asked))
+
+
+def _draw(name: str, since: str) -> None:
+    from nodecheck.cli.output import print_lines, shows_unicode
+    from nodecheck.records.series import metric
+    from nodecheck.render.history import render_metric
+
+    window, _ = _read(since)
+    series = metric(window, name)
+    if series is None:
+        raise click.ClickException(f"{name}: no such figure in {since}; {_known(name, window)}")
+    unicode = shows_unicode()
+    print_lines(lambda width: render_metric(series, f"--since {since}", width, unicode=unicode))
+
+
+def _known(name: str, window: Window) -> str:
+    """The figures that there are, those that are spelt alike first."""
+    from difflib import get_close_matches
+
+    names = sorted({measure.name for each in window.layout_by_id.values() for measure in each})
+    ordered = [*dict.fromkeys((*get_close_matches(name, names, 3, 0.5), *names))]
+    more = len(ordered) - NAMES_SHOWN
+    rest = f" and {more} more: nodecheck history export --format csv" if more > 0 else ""
+    return f"there are {', '.join(ordered[:NAMES_SHOWN])}{rest}"
+
+
+def _read(since: str) -> tuple[Window, tuple[Listed, ...]]:
+    """The snapshots of a span of time, of which there must be one, and the newest of all."""
+    from nodecheck.records import database
+    from nodecheck.render.measures import moment
+
+    first = _moment(since)
+    with _readable() as path:
+        latest = database.read_latest(path, LATEST_SHOWN)
+        window = database.read_window(path, first)
+    if not window.ids:
+        newest = moment(latest[0].time)
+        raise click.ClickException(f"no snapshot in {since}, the newest is of {newest}: --since")
+    return window, latest
+
+
+@contextlib.contextmanager
+def _readable() -> Iterator[Path]:
+    """The history; what cannot be read of it, or is not there yet, is one line."""
+    from nodecheck.records.database import HistoryError, path
+
+    try:
+        yield path()
+    except HistoryError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _moment(since: str) -> int:
+    """Seconds since 1970 at which the span begins."""
+    from nodecheck.quantities import QuantityError, parse_span
+
+    try:
+        return int(time.time()) - parse_span(since)
+    except QuantityError as error:
+        raise click.BadParameter(str(error), param_hint="--since") from error

@@ -1,0 +1,113 @@
+"""When what fills up will be full."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from statistics import median
+
+from nodecheck.model import Struct
+from nodecheck.records.figures import Measure
+from nodecheck.records.series import DAY, Points, Series, stretches
+
+LOSSES = 10
+"""From one stretch of time to the next; more where days do not divide so. Source: simulated disks,
+in tests/records/test_forecast.py: the true day lies in the range nine times in ten."""
+
+LOSSES_MIN = 7
+"""Fewest that tell a trend. Source: as above; the least and the largest are left out."""
+
+WHOLE_DAYS_FROM = LOSSES_MIN * DAY
+"""Time from which a stretch is a whole number of days, so that a day's course is in each. Source:
+each day is a stretch then."""
+
+SHORTEST_SECONDS = DAY
+"""Less tells nothing of tomorrow. Source: a day's course."""
+
+UNSTEADY = 10
+"""The fastest loss may be so many times the slowest; in fewer days only as often as there are days.
+Source: as for LOSSES; a wider range says nothing."""
+
+LATELY_DAYS = (28, 7, 2)
+"""Where all of the time shows no trend, the last four weeks, week and two days may: a disk that
+begins to fill is told while it does. Source: nodecheck's own judgement."""
+
+NEW_SHARE = 0.5
+"""Of what was lost lately, the part that must lie below all that was before. Source: a disk that
+goes up and down each day or week does not get there."""
+
+HORIZON_DAYS = 365
+"""Source: nodecheck's own judgement: nobody acts on what is a year off."""
+
+
+class Forecast(Struct, frozen=True, kw_only=True):
+    """Room that shrinks: `now` is what is left, `per_day` what goes a day (slowest, fastest).
+
+    `days` are those until nothing is left (soonest, latest).
+    """
+
+    measure: Measure
+    now: float
+    per_day: tuple[float, float]
+    days: tuple[float, float]
+
+
+def forecasts(hourly: Iterable[Series]) -> tuple[Forecast, ...]:
+    """Of series with a point an hour at most: the soonest full first."""
+    found = [each for series in hourly if (each := forecast(series))]
+    return tuple(sorted(found, key=lambda each: (each.days, each.measure.name)))
+
+
+def forecast(series: Series) -> Forecast | None:
+    """When there will be nothing left, None where that shows no trend or is far off."""
+    points = list(zip(series.times, series.values, strict=True))
+    per_day = next((loss for part in _parts(points) if (loss := _loss(part))), None)
+    if per_day is None:
+        return None
+    newest, now = points[-1]
+    lately = [value for time, value in points if time > newest - DAY]
+    days = min(lately) / per_day[1], max(lately) / per_day[0]
+    if days[0] > HORIZON_DAYS:
+        return None
+    return Forecast(measure=series.measure, now=now, per_day=per_day, days=days)
+
+
+def _parts(points: Points) -> Iterator[Points]:
+    """All, and the last of them where they lead to less than ever before."""
+    yield points
+    newest, now = points[-1]
+    for days in LATELY_DAYS:
+        first = bisect_left(points, (newest - days * DAY,))
+        lowest = min((value for _, value in points[:first]), default=now)
+        if lowest - now > NEW_SHARE * (points[first][1] - now):
+            yield points[first:]
+
+
+def _loss(points: Points) -> tuple[float, float] | None:
+    """What goes a day, slowest and fastest of all stretches but one at each end.
+
+    So one clean-up or one large download is no trend, and ends none.
+    """
+    span = points[-1][0] - points[0][0]
+    ends = _medians(points, span)
+    if span < SHORTEST_SECONDS or len(ends) <= LOSSES_MIN:
+        return None
+    losses = sorted(
+        (before - after) / (later - earlier) * DAY
+        for (earlier, before), (later, after) in pairwise(ends)
+    )
+    slowest, fastest = losses[1], losses[-2]
+    steady = fastest <= min(UNSTEADY, span / DAY) * slowest
+    return (slowest, fastest) if slowest > 0 and steady else None
+
+
+def _medians(points: Points, span: int) -> list[tuple[float, float]]:
+    """The middle and the median of each stretch."""
+    width = max(1, span // (LOSSES + 1))
+    if span >= WHOLE_DAYS_FROM:
+        width = max(DAY, width // DAY * DAY)
+    return [
+        (median([time for time, _ in part]), median([value for _, value in part]))
+        for part in stretches(points, width)
+    ]

@@ -1,0 +1,106 @@
+"""A comparison as a page that needs nothing else: no script, no address, no font of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from nodecheck.model import Strategy
+from nodecheck.records.compare.comparison import (
+    Comparison,
+    FigurePair,
+    FindingPair,
+    Outcome,
+    StrategyPair,
+)
+from nodecheck.records.compare.headline import is_set
+from nodecheck.render import strategies_html
+from nodecheck.render.compare_words import (
+    SECTIONS,
+    certainty_words,
+    figure_words,
+    finding_words,
+    limits,
+    ratio_words,
+    reach,
+    sets,
+    shown,
+    side_words,
+    trait_name,
+    unchanged,
+    unread,
+    verdict,
+)
+from nodecheck.render.measures import named
+from nodecheck.render.page import page_maker
+
+
+def page() -> Callable[[Comparison], str]:
+    """Makes the page of a comparison."""
+    return page_maker("compare.html.j2", _content)
+
+
+def _content(made: Comparison) -> dict[str, Any]:
+    moved = [s for s in made.strategies if s.moved]
+    return {
+        "name": f"{made.before.label} and {made.after.label}",
+        "title": [f"nodecheck {made.nodecheck_version}", "A before, B after, both judged anew"],
+        "sides": [("A", side_words(made.before)), ("B", side_words(made.after))],
+        "headline": made.headline,
+        "notes": made.notes,
+        "values": [(trait_name(t), t.before, t.after) for t in made.traits if not is_set(t)],
+        "sets": sets(made.traits),
+        "findings": [_finding(f) for f in made.findings if f.outcome is not Outcome.SAME],
+        "figures": [
+            (title, [_figure(f) for f in rows])
+            for title, kind in SECTIONS
+            if (rows := shown(made.figures, kind))
+        ],
+        "workload": made.after.workload,
+        "speeds": strategies_html.speeds(_both(made.strategies)) if moved else "",
+        "strategies": [_strategy(each) for each in moved],
+        "unchanged": unchanged(made),
+        "unread": unread(made),
+    }
+
+
+def _finding(pair: FindingPair) -> dict[str, Any]:
+    severity = pair.after or pair.before
+    return {
+        "id": pair.id,
+        "subject": pair.subject,
+        "outcome": pair.outcome.value,
+        "severity": severity.value if severity else "",
+        "words": finding_words(pair),
+    }
+
+
+def _figure(pair: FigurePair) -> tuple[str, ...]:
+    return (
+        named(pair.measure),
+        figure_words(pair, pair.before, spread=True),
+        figure_words(pair, pair.after, spread=True),
+        ratio_words(pair),
+        certainty_words(pair),
+    )
+
+
+def _both(pairs: tuple[StrategyPair, ...]) -> Iterator[Strategy]:
+    """Every strategy as a whole, before and after, named as such."""
+    for each in pairs:
+        for name, side in (("A", each.before), ("B", each.after)):
+            if side is not None:
+                yield replace(side, strategy=f"{each.strategy} in {name}", points=())
+
+
+def _strategy(pair: StrategyPair) -> dict[str, Any]:
+    return {
+        "name": pair.strategy,
+        "sides": [
+            (verdict(s), strategies_html.CLASSES[s.viability] if s else "", reach(s).split("\n"))
+            for s in (pair.before, pair.after)
+        ],
+        "limits": limits(pair),
+    }

@@ -1,0 +1,246 @@
+"""A node's history at a terminal: what changed, what drifted, what fills up, what grows."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+
+from nodecheck.checks.cpu.isa import by_importance
+from nodecheck.judge.figures import between as days
+from nodecheck.model import Severity
+from nodecheck.records.changes import Change, Difference
+from nodecheck.records.drift import Drift
+from nodecheck.records.forecast import Forecast
+from nodecheck.records.growth import Growth
+from nodecheck.records.history import History
+from nodecheck.records.series import Series
+from nodecheck.render import history_chart
+from nodecheck.render.layout import Column, Line, Span, hanging, joined, printable, table
+from nodecheck.render.measures import (
+    amount,
+    became,
+    between,
+    duration,
+    fine_percent,
+    moment,
+    named,
+)
+from nodecheck.render.terminal import MARKS, STATUS_STYLES, WIDTH_MAX, WIDTH_MIN
+
+CHANGES_SHOWN = 40
+NAMES_SHOWN = 6
+"""Of the flags that came or went at once."""
+
+TIME_COLUMN, NAME_MOST = 17, 40
+CHART_LEAST = 40
+"""Columns that a plot needs; the lists need more."""
+
+DATE = len("2026-11-29")
+HEADLINE_LEAST = 20
+"""Columns that a headline needs to say anything."""
+
+WORSE = MARKS[Severity.WARNING][0]
+STYLES = dict(MARKS.values()) | {status.value: style for status, style in STATUS_STYLES.items()}
+
+Told = tuple[str, ...]
+"""A mark (or none), a name, a sentence."""
+
+Row = tuple[int, int, str, str]
+"""A snapshot: id, time, status, headline."""
+
+
+def render(history: History, latest: Sequence[Row], asked: str, width: int) -> list[Line]:
+    """The lines; `asked` says in words since when, `latest` are the newest snapshots."""
+    width = max(WIDTH_MIN, min(width, WIDTH_MAX))
+    lines = _heading((history.node, *taken(history, asked)), width)
+    lines += _changes(history.changes, width)
+    for name, rows in sections(history):
+        lines += _section(name, rows, width)
+    if quiet := quiet_words(history):
+        lines += [(), *hanging(Span(""), Span(quiet, "bold"), 0, width)]
+    lines += _latest(latest, width)
+    if history.notes:
+        lines += [(), *joined("NOTED", history.notes, 8, width)]
+    return lines + _hint(history, width)
+
+
+def _hint(history: History, width: int) -> list[Line]:
+    """How to see the first of what moved."""
+    moved = [each.measure.name for each in history.drifts]
+    moved += [each.measure.name for each in history.forecasts]
+    if not moved:
+        return []
+    command = Span(f"nodecheck history --metric {shlex.quote(printable(moved[0]))}   ", "bold")
+    return [(), *hanging(command, Span("draws it over time"), len(command.text), width)]
+
+
+def render_metric(series: Series, asked: str, width: int, *, unicode: bool) -> list[Line]:
+    """One figure over time."""
+    width = max(CHART_LEAST, min(width, WIDTH_MAX))
+    name = series.measure.name
+    words = named(series.measure) if named(series.measure) != name else None
+    lines = _heading((name, words, _from_to(series.times[0], series.times[-1]), asked), width)
+    drawn = history_chart.draw(series, width, unicode=unicode)
+    lines += [(), *drawn] if drawn else []
+    said = Span(" ".join(history_chart.summary(series)))
+    return [*lines, (), *hanging(Span(""), said, 0, width)]
+
+
+def _heading(parts: Iterable[str | None], width: int) -> list[Line]:
+    """The command, and what is shown."""
+    first = "nodecheck history"
+    return joined(first, tuple(filter(None, parts)), len(first) + 3, width)
+
+
+def taken(history: History, asked: str) -> list[str]:
+    """How many snapshots, of when, and what was asked for."""
+    number = f"{history.count:,} snapshot{'' if history.count == 1 else 's'}"
+    return [number, _from_to(history.first, history.last), asked]
+
+
+def _from_to(*ends: int | None) -> str:
+    return " to ".join(dict.fromkeys(moment(each) for each in ends if each is not None))
+
+
+def sections(history: History) -> list[tuple[str, list[Told]]]:
+    """What follows the changes, those sections that hold something."""
+    found = (
+        ("DRIFT", [_drift(each) for each in history.drifts]),
+        ("FORECAST", [_forecast(each) for each in history.forecasts]),
+        ("COUNTERS", [_growth(each) for each in history.growths]),
+    )
+    return [(name, rows) for name, rows in found if rows]
+
+
+def _drift(each: Drift) -> Told:
+    """A figure that lies elsewhere than before, and by how much it varies by itself."""
+    direction = "worse" if each.worse else "better"
+    levels = became(each.measure, each.before, each.after)
+    since = f"{'slowly ' if each.gradual else ''}since {moment(each.since)[:DATE]}"
+    said = f"{levels} ({fine_percent(each.change, '+')}, {direction}) {since}"
+    spread = f"by itself it varies by {fine_percent(each.spread)}"
+    return WORSE if each.worse else "", named(each.measure), f"{said}; {spread}"
+
+
+def _forecast(each: Forecast) -> Told:
+    """A disk that fills up."""
+    loss = f"{between(each.measure, *each.per_day)} less each day"
+    left = f"{amount(each.measure, each.now)} now"
+    return WORSE, named(each.measure), f"full in {days(*each.days)} days: {left}, {loss}"
+
+
+def _growth(each: Growth) -> Told:
+    """A counter that rose."""
+    rise = f"+{amount(each.measure, each.by)} in {duration(each.over_seconds)}"
+    return "", named(each.measure), f"{rise}, last rise {moment(each.newest)}"
+
+
+def quiet_words(history: History) -> str:
+    """What there is nothing of."""
+    if history.count < 2:
+        return "One snapshot says nothing about change: take another later."
+    found = (
+        ("drift", history.drifts),
+        ("disk that fills up", history.forecasts),
+        ("counter that grew", history.growths),
+    )
+    absent = [noun for noun, some in found if not some]
+    nouns = " or ".join(filter(None, (", ".join(absent[:-1]), *absent[-1:])))
+    unseen = f"no {nouns} was seen" if absent else ""
+    if history.changes:
+        return f"{unseen.capitalize()}." if unseen else ""
+    span = duration((history.last or 0) - (history.first or 0))
+    return f"{'; '.join(filter(None, (f'Nothing changed in {span}', unseen)))}."
+
+
+def _section(name: str, rows: list[Told], width: int) -> list[Line]:
+    longest = max(len(printable(label)) for _, label, *_ in rows)
+    room = min(NAME_MOST, longest, width // 2 - 5)
+    columns = (Column("", 1), Column("", room), Column("", width - room - 9))
+    return [(), (Span(name, "bold"),), *table(columns, rows, STYLES)[1:]]
+
+
+def _changes(changes: Sequence[Change], width: int) -> list[Line]:
+    if not changes:
+        return []
+    columns = (Column("", TIME_COLUMN), Column("", 1), Column("", width - TIME_COLUMN - 8))
+    rows: list[tuple[str, ...]] = []
+    snapshot = None
+    for change in changes[:CHANGES_SHOWN]:
+        time = moment(change.time) if change.snapshot != snapshot else ""
+        snapshot = change.snapshot
+        found = change.difference
+        said = "; ".join(filter(None, (_difference_words(found), repeated(change))))
+        rows.append((time, _mark(found), f"{label(found)}: {said}"))
+    lines: list[Line] = [(), (Span("CHANGES", "bold"),), *table(columns, rows, STYLES)[1:]]
+    if more := len(changes) - CHANGES_SHOWN:
+        text = f"{more} more, back to {moment(changes[-1].time)}: --json has them"
+        lines += hanging(Span(""), Span(text, "dim"), TIME_COLUMN + 6, width) if more > 0 else []
+    return lines
+
+
+def severity(found: Difference) -> str:
+    """That of a finding which appeared or became another; empty of all else."""
+    return found.after or "" if found.kind == "finding" else ""
+
+
+def _mark(found: Difference) -> str:
+    return {each.value: mark for each, (mark, _) in MARKS.items()}.get(severity(found), "")
+
+
+def label(found: Difference) -> str:
+    """What differs, and where."""
+    return ", ".join(filter(None, (found.name, found.where)))
+
+
+def _difference_words(found: Difference) -> str:
+    """From what to what."""
+    if found.gained or found.lost:
+        parts = (("gained", found.gained), ("lost", found.lost))
+        return "; ".join(f"{verb} {_some(names)}" for verb, names in parts if names)
+    if found.before is None:
+        appeared = found.kind == "finding"
+        return f"appeared ({found.after})" if appeared else f"{found.after} (new)"
+    if found.after is None:
+        verb = "cleared" if found.kind == "finding" else "gone"
+        return f"{verb} (was {found.before})"
+    return f"{found.before} -> {found.after}"
+
+
+def repeated(change: Change) -> str:
+    """How often it went back and forth, where it did."""
+    if change.repeats < 2:
+        return ""
+    return f"changed {change.repeats} times since {moment(change.first)}"
+
+
+def ordered(names: Sequence[str]) -> list[str]:
+    """What matters for serving first."""
+    known, others = by_importance(names)
+    return [*known, *others]
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first names, and how many more: "avx2, fma, avx and 31 more"."""
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(ordered(names)[:NAMES_SHOWN]) + more
+
+
+def _latest(latest: Sequence[Row], width: int) -> list[Line]:
+    if not latest:
+        return []
+    ids = max(len(str(row[0])) for row in latest) + 1
+    room = width - ids - TIME_COLUMN - 8 - 8
+    columns = (
+        Column("", ids), Column("", TIME_COLUMN), Column("", 8),
+        *([Column("", room)] if room >= HEADLINE_LEAST else []),
+    )  # fmt: skip
+    rows = [
+        (f"@{number}", moment(time), status, _cut(printable(headline), room))[: len(columns)]
+        for number, time, status, headline in latest
+    ]
+    return [(), (Span("LATEST", "bold"),), *table(columns, rows, STYLES)[1:]]
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: max(0, room - 3)].rstrip() + "..."

@@ -1,0 +1,60 @@
+"""Snapshots as CSV (RFC 4180): a row each, a column a figure."""
+
+from __future__ import annotations
+
+import csv
+import io
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+
+from nodecheck.records.figures import Measure
+from nodecheck.records.series import Window
+from nodecheck.render.layout import printable
+from nodecheck.render.measures import timestamp
+
+FIRST = ("time", "id", "status", "flagged")
+"""Columns before the figures. `flagged` names the figures of the row that prove nothing."""
+
+
+def lines(pieces: Iterable[Window]) -> Iterator[bytes]:
+    """The heading and a line a snapshot; each of the pieces knows the layouts of all.
+
+    Numbers are in the unit that the heading names.
+    """
+    column: dict[str, int] | None = None
+    for piece in pieces:
+        if column is None:
+            measures = (each for layout in piece.layout_by_id.values() for each in layout)
+            headings = dict.fromkeys(map(_heading, measures))
+            column = {heading: number for number, heading in enumerate(headings)}
+            yield _line([*FIRST, *headings])
+        yield from _rows(piece, column)
+
+
+def _rows(piece: Window, column: dict[str, int]) -> Iterator[bytes]:
+    places = {
+        number: [column[_heading(measure)] for measure in layout]
+        for number, layout in piece.layout_by_id.items()
+    }
+    for row, number in enumerate(piece.layouts):
+        layout, packed = piece.layout_by_id[number], piece.packed[row]
+        cells = [""] * len(column)
+        values = struct.unpack_from(f"<{len(layout)}d", packed)
+        for place, value in zip(places[number], values, strict=True):
+            cells[place] = repr(value).removesuffix(".0")
+        flags = int.from_bytes(packed[8 * len(layout) :], "little")
+        flagged = (measure.name for place, measure in enumerate(layout) if flags >> place & 1)
+        first = (timestamp(piece.times[row]), str(piece.ids[row]), piece.statuses[row])
+        yield _line([*first, " ".join(flagged), *cells])
+
+
+def _heading(measure: Measure) -> str:
+    """The name with its unit: it starts with a word of ours, so no spreadsheet runs it."""
+    name = printable(measure.name)
+    return f"{name} ({measure.unit})" if measure.unit else name
+
+
+def _line(cells: Sequence[str]) -> bytes:
+    line = io.StringIO()
+    csv.writer(line).writerow(cells)
+    return line.getvalue().encode(errors="replace")

@@ -1,0 +1,91 @@
+"""A node's history as a page that needs nothing else: no script, no address, no font of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nodecheck.records.changes import Change, Difference
+from nodecheck.records.history import History
+from nodecheck.records.series import Series
+from nodecheck.render import charts_time
+from nodecheck.render.history import (
+    Row,
+    label,
+    ordered,
+    quiet_words,
+    repeated,
+    sections,
+    severity,
+    taken,
+)
+from nodecheck.render.history_chart import summary
+from nodecheck.render.measures import moment, named
+from nodecheck.render.page import page_maker
+
+CHANGES_MOST = 500
+"""More are a page that nobody reads; --json has them."""
+
+BAND = "The line is the median of each stretch of time, the band its lowest to its highest."
+GONE = {"finding": "cleared", "trait": "gone"}
+SECTIONS = {
+    "DRIFT": ("Drift", "Figures that left their level"),
+    "FORECAST": ("Forecast", "What fills up"),
+    "COUNTERS": ("Counters", "Counters that grew"),
+}
+
+
+def page() -> Callable[[History, Sequence[Row], Sequence[Series], str], str]:
+    """Makes the page of a history: its newest snapshots, its figures over time, since when."""
+    return page_maker("history.html.j2", _content, moment=moment)
+
+
+def _content(
+    history: History, latest: Sequence[Row], over_time: Sequence[Series], asked: str
+) -> dict[str, Any]:
+    return {
+        "node": history.node,
+        "title": [part for part in (history.node, *taken(history, asked)) if part],
+        "quiet": quiet_words(history),
+        "changes": [_change(each) for each in history.changes[:CHANGES_MOST]],
+        "more_changes": max(0, len(history.changes) - CHANGES_MOST),
+        "sections": [(*SECTIONS[name], rows) for name, rows in sections(history)],
+        "latest": latest,
+        "notes": history.notes,
+        "charts": [_chart(each) for each in over_time if _is_shown(each)],
+    }
+
+
+def _change(change: Change) -> dict[str, str]:
+    """A row: when, what, from what to what."""
+    found = change.difference
+    before, after = _sides(found)
+    return {
+        "time": moment(change.time),
+        "class": "ok" if after == GONE["finding"] else severity(found),
+        "what": label(found),
+        "before": before,
+        "after": after,
+        "repeated": repeated(change),
+    }
+
+
+def _sides(found: Difference) -> tuple[str, str]:
+    if not found.gained and not found.lost:
+        return found.before or "-", found.after or GONE[found.kind]
+    lost, gained = ", ".join(ordered(found.lost)), ", ".join(ordered(found.gained))
+    return f"lost {lost}" if lost else "-", f"gained {gained}" if gained else "-"
+
+
+def _is_shown(series: Series) -> bool:
+    """Free inodes have no unit, and are of less interest than what measures or fills up."""
+    return len(series.times) > 1 and bool(series.measure.unit)
+
+
+def _chart(series: Series) -> dict[str, str]:
+    band = [BAND] if charts_time.has_band(series) else []
+    said = " ".join([*summary(series, "dots"), *band])
+    first, last = moment(series.times[0]), moment(series.times[-1])
+    name = named(series.measure)
+    described = f"{name} from {first} to {last}. {said}"
+    return {"name": name, "svg": charts_time.over_time(series, described), "said": said}

@@ -1,0 +1,188 @@
+"""Figures in words: what they are of, how much, on which axis, since when."""
+
+from __future__ import annotations
+
+import datetime
+import math
+
+from nodecheck.model import Struct
+from nodecheck.records.figures import Measure
+from nodecheck.units import GB, GIB, MIB, count, gib
+
+DAY = 86_400
+MILLION = 10**6
+
+_WHAT = {
+    "dram_read": "memory read",
+    "dram_write": "memory write",
+    "dram_copy": "memory copy",
+    "dram_triad": "memory triad",
+    "dram_latency": "memory latency",
+    "dram_latency_loaded": "memory latency under load",
+    "disk_available": "disk free",
+    "inodes_free": "inodes free",
+    "ecc_corrected": "ECC errors corrected",
+    "ecc_uncorrected": "ECC errors not corrected",
+    "rows_remapped": "VRAM rows remapped",
+    "pcie_replays": "PCIe replays",
+    "aer_correctable": "PCIe errors corrected",
+    "aer_nonfatal": "PCIe errors, not fatal",
+    "aer_fatal": "PCIe errors, fatal",
+    "ram_corrected": "RAM errors corrected",
+    "ram_uncorrected": "RAM errors not corrected",
+    "disk_errors": "file system errors",
+    "memory_available": "RAM available",
+    "steal_share": "CPU time stolen",
+    "busy_share": "CPUs busy",
+    "load_1min": "load",
+    "cpu_clock": "CPU clock",
+    "gpu_temperature": "GPU temperature",
+    "gpu_power": "GPU power",
+    "gpu_memory_used": "VRAM used",
+}
+_PREFIXES = {
+    "decode_dram_": "decode from memory, ",
+    "decode_": "decode from cache, ",
+    "xid_": "Xid ",
+}
+
+
+def what(measure: Measure) -> str:
+    """The quantity, without where: "memory read", "decode from memory, q4_k"."""
+    name = measure.name.partition("@")[0]
+    for prefix, words in _PREFIXES.items():
+        if name.startswith(prefix):
+            return words + name.removeprefix(prefix)
+    return _WHAT.get(name, name)
+
+
+def where(measure: Measure) -> str:
+    """Threads, nodes, a mount point, a PCI address; empty where there is one of it alone."""
+    name, _, place = measure.name.partition("@")
+    if not name.startswith(("dram_", "decode_")):
+        return place
+    threads, _, nodes = place.partition(",")
+    if not threads.isdecimal() or (name == "dram_latency" and not int(threads)):
+        return nodes
+    cpus, _, home = nodes.partition("-")
+    apart = f", {cpus} reads {home}".replace("node", "node ") if home else ""
+    return count(int(threads), "thread") + apart
+
+
+def named(measure: Measure) -> str:
+    """What and where: "memory read, 8 threads"."""
+    return ", ".join(filter(None, (what(measure), where(measure))))
+
+
+class Scale(Struct, frozen=True):
+    """A unit that figures of one size read best in: so many of a measure's own make one."""
+
+    per: float
+    unit: str
+
+    @classmethod
+    def of(cls, measure: Measure, most: float) -> Scale:
+        """The scale for figures up to `most`."""
+        if measure.unit == "s":
+            steps = ((1e-6, 1e-9, "ns"), (1e-3, 1e-6, "us"), (1.0, 1e-3, "ms"))
+            return next((cls(per, unit) for below, per, unit in steps if most < below), cls(1, "s"))
+        if measure.unit == "B":
+            return cls(GIB, "GiB") if most >= GIB else cls(MIB, "MiB")
+        if measure.unit == "B/s":
+            return cls(GB, "GB/s")
+        if measure.name.partition("@")[0].endswith("_share"):
+            return cls(0.01, "%")
+        if not measure.unit and most >= 10 * MILLION:
+            return cls(MILLION, "million")
+        return cls(1, measure.unit)
+
+    def figure(self, value: float) -> str:
+        """Three digits where it is no whole number, without the unit."""
+        scaled = value / self.per
+        if scaled == round(scaled) or abs(scaled) >= 99.95:
+            return f"{scaled:,.0f}"
+        digits = 1 if abs(scaled) >= 9.995 else 2
+        return f"{scaled:.{digits}f}"
+
+
+def amount(measure: Measure, value: float) -> str:
+    """A figure with its unit: "24.1 GB/s", "98 ns", "57 GiB"."""
+    if measure.unit == "B":
+        return gib(value)
+    scale = Scale.of(measure, abs(value))
+    return f"{scale.figure(value)} {scale.unit}".rstrip()
+
+
+def between(measure: Measure, low: float, high: float) -> str:
+    """Two figures in the unit of the larger: "2.2-3.1 GiB"; one where they read alike."""
+    scale = Scale.of(measure, max(abs(low), abs(high)))
+    ends = dict.fromkeys((scale.figure(low), scale.figure(high)))
+    return f"{'-'.join(ends)} {scale.unit}".rstrip()
+
+
+def became(measure: Measure, before: float, after: float) -> str:
+    """Two figures in the unit of the larger: "24.1 -> 21.9 GB/s"."""
+    scale = Scale.of(measure, max(abs(before), abs(after)))
+    return f"{scale.figure(before)} -> {scale.figure(after)} {scale.unit}".rstrip()
+
+
+def fine_percent(share: float, sign: str = "") -> str:
+    """A share as "1.2 %" or "24 %"; with the sign "+" a change as "-9.1 %" or "+240 %"."""
+    return f"{100 * share:{sign}.{1 if abs(share) < 0.0995 else 0}f} %"
+
+
+def moment(seconds: int) -> str:
+    """A time in UTC: "2026-11-29 13:20Z"."""
+    return _utc(seconds).strftime("%Y-%m-%d %H:%MZ")
+
+
+def timestamp(seconds: int) -> str:
+    """A time in UTC as ISO 8601 has it: "2026-11-29T13:20:05Z"."""
+    return _utc(seconds).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def duration(seconds: float) -> str:
+    """How long: "30 days", "3 hours", "45 minutes"."""
+    for length, noun in ((DAY, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= 2 * length or (seconds >= length and noun == "minute"):
+            return count(round(seconds / length), noun)
+    return count(round(seconds), "second")
+
+
+def ticks(low: float, high: float, most: int, least_step: float = 0.0) -> dict[float, str]:
+    """At most `most` round figures within an axis (steps of 1, 2 or 5 times a power of ten).
+
+    Each with how it is written, all with the same digits.
+    """
+    power = 10.0 ** math.floor(math.log10((high - low) / most))
+    for factor in (1, 2, 5, 10, 20):
+        step = max(least_step, factor * power)
+        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+        if last - first < most:
+            break
+    digits = max(0, -math.floor(math.log10(step) + 1e-9))
+    shown = (round(number * step, 12) for number in range(first, last + 1))
+    return {value: f"{value:,.{digits}f}" for value in shown}
+
+
+_STEPS = (60, 120, 300, 600, 1800, *(hours * 3600 for hours in (1, 2, 6, 12)),
+          *(days * DAY for days in (1, 2, 7, 14, 28, 91, 182, 364, 3640)))  # fmt: skip
+
+
+def time_ticks(first: int, last: int, most: int) -> dict[int, str]:
+    """One to `most` times between two, in UTC, and how they are written."""
+    step = next((s for s in _STEPS if (last - first) / s < most), last - first)
+    shown = range(-(-first // step) * step, last + 1, step)[:most] or [last]
+    years = _utc(first).year != _utc(last).year
+    return {at: _tick(at, step, with_year=years) for at in shown}
+
+
+def _tick(at: int, step: int, *, with_year: bool) -> str:
+    time = _utc(at)
+    if step < DAY and at % DAY:
+        return time.strftime("%H:%M")
+    return time.strftime("%Y-%m-%d" if with_year else "%m-%d")
+
+
+def _utc(seconds: int) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)

@@ -1,0 +1,47 @@
+"""A report as a page that needs nothing else: the whole record, for people to read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nodecheck.model import Gap, Severity
+from nodecheck.render import strategies_html
+from nodecheck.render.bench_html import FIGURES, measured
+from nodecheck.render.bench_verdict import PARTS, is_empty
+from nodecheck.render.fact_sheets import TITLES, label, sheets
+from nodecheck.render.page import page_maker, told_time
+from nodecheck.render.terminal import note, title_parts, workload_words
+from nodecheck.report import Report
+
+
+def page() -> Callable[[Report], str]:
+    """Makes the page of a report."""
+    return page_maker("report.html.j2", _content, **FIGURES)
+
+
+def _content(report: Report) -> dict[str, Any]:
+    verdict = report.verdict
+    return {
+        "node": report.host.name,
+        "title": [*title_parts(report), told_time(report.time)],
+        "status": verdict.status.value,
+        "headline": verdict.headline,
+        "faults": [f for f in report.findings if f.severity is not Severity.INFO],
+        "notes": [note(f) for f in report.findings if f.severity is Severity.INFO],
+        "workload": workload_words(report),
+        "ways": [strategies_html.row(each) for each in report.strategies],
+        "speeds": strategies_html.speeds(report.strategies),
+        "ruled_out": verdict.ruled_out,
+        "not_checked": verdict.not_checked,
+        "measured": not is_empty(report),
+        **measured(report, tuple(PARTS)),
+        "sheets": sheets(report),
+        "gaps": [(_missing(gap), gap) for gap in report.gaps],
+    }
+
+
+def _missing(gap: Gap) -> str:
+    """What is not known, in words."""
+    subject = TITLES.get(gap.check, gap.check)
+    return subject if gap.field == "*" else f"{subject}: {label(gap.field.rpartition('.')[2])}"
