@@ -15,10 +15,10 @@ from tests.records.windows import FIRST
 
 READ = Measure("dram_read@8", "B/s", Kind.RATE, more_is_better=True)
 LATENCY = Measure("dram_latency@0", "s", Kind.RATE, more_is_better=False)
-HOURS = 3.0
+HOURS = 2.0
 """Between two measurements."""
 
-MONTH = 240
+MONTH = 360
 """So many of them."""
 
 WITHOUT, WITH = 1000, 200
@@ -107,18 +107,18 @@ def test_disturbed_points_are_left_out() -> None:
 def test_a_level_that_was_there_before_is_no_drift() -> None:
     chance = Random(2)
     days = [simulated.NEAR] * 10 + [simulated.FAR] * 2 + [simulated.NEAR] * 15 + [simulated.FAR] * 3
-    values = [day * chance.gauss(1, 0.03) for day in days for _ in range(8)]
-    assert drift(series(simulated.points(values, 3.0))) is None
+    values = [day * chance.gauss(1, 0.03) for day in days for _ in range(12)]
+    assert drift(series(simulated.points(values, HOURS))) is None
 
 
 def test_what_came_back_is_no_drift() -> None:
-    values = [1.0] * 100 + [0.7] * 40 + [1.0] * 100
+    values = [1.0] * 150 + [0.7] * 60 + [1.0] * 150
     assert drift(series(simulated.points(values, HOURS))) is None
 
 
 def test_a_week_with_a_day_is_the_least_that_tells() -> None:
-    values = [1.0] * (7 * 8) + [0.7] * 8
-    assert drift(series(simulated.points(values[8:], HOURS))) is None
+    values = [1.0] * (7 * 12) + [0.7] * 12
+    assert drift(series(simulated.points(values[12:], HOURS))) is None
     assert drift(series(simulated.points(values, HOURS))) is not None
 
 
@@ -136,7 +136,7 @@ def test_a_figure_that_never_varies_does_not_drift(value: float) -> None:
 
 
 def test_a_figure_that_falls_to_nothing_drifts() -> None:
-    found = drift(series(simulated.points([1.0] * 120 + [0.0] * 120, HOURS)))
+    found = drift(series(simulated.points([1.0] * 180 + [0.0] * 180, HOURS)))
     assert found is not None
     assert (found.after, found.change, found.spread) == (0.0, -1.0, 0.0)
 

@@ -68,8 +68,7 @@ def differences(before: State, after: State) -> tuple[Difference, ...]:
 
 
 def _traits(before: State, after: State) -> Iterator[Difference]:
-    ours = {(trait.name, trait.where): trait for trait in before.traits}
-    theirs = {(trait.name, trait.where): trait for trait in after.traits}
+    ours, theirs = _by_name(before), _by_name(after)
     devices: set[str | None] = {None}
     for key in ours | theirs:
         one, other = ours.get(key), theirs.get(key)
@@ -123,6 +122,10 @@ def _finding(told: Told, one: Told | None, other: Told | None) -> Difference:
 
 def _rank(difference: Difference) -> int:
     return max(Severity(each).rank for each in (difference.before, difference.after) if each)
+
+
+def _by_name(state: State) -> dict[tuple[str, str | None], Trait]:
+    return {(trait.name, trait.where): trait for trait in state.traits}
 
 
 def _by_subject(state: State) -> dict[tuple[str, str], Told]:
@@ -190,22 +193,20 @@ def _each_change(window: Window) -> Iterator[Change]:
 
 def _carried(known: State, new: State) -> State:
     """What is known after a snapshot: what it saw, and from before what it could not see."""
-    traits = {(trait.name, trait.where) for trait in new.traits}
-    findings = _by_subject(new)
+    traits, findings = _by_name(new), _by_subject(new)
+    kept = [
+        traits.pop(key, trait)
+        for key, trait in _by_name(known).items()
+        if key in traits or not new.looked_at(trait.check, trait.field)
+    ]
+    unheard = [
+        told
+        for key, told in _by_subject(known).items()
+        if key not in findings and not _would_tell(new, known, told)
+    ]
     return State(
-        traits=new.traits
-        + tuple(
-            trait
-            for trait in known.traits
-            if (trait.name, trait.where) not in traits
-            and not new.looked_at(trait.check, trait.field)
-        ),
-        findings=new.findings
-        + tuple(
-            told
-            for key, told in _by_subject(known).items()
-            if key not in findings and not _would_tell(new, known, told)
-        ),
+        traits=(*kept, *traits.values()),
+        findings=(*new.findings, *unheard),
         unseen=tuple(
             sorted(
                 (set(new.unseen) - new.blind_to(known)) | (set(known.unseen) - known.blind_to(new))

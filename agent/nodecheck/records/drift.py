@@ -41,10 +41,9 @@ Source: as above; a figure that goes to and fro between two levels stays below."
 SEEN_SHARE = 0.01
 """A level is new where fewer of the points before lie beyond it. Source: as above."""
 
-CLOSE_SECONDS = 6 * HOUR
+CLOSE_SECONDS = 12 * HOUR
 """Of three points in such a time one is an outlier; further apart each may be a level of its own.
-Source: as above.
-"""
+Source: as above."""
 
 STEP_BUCKETS, SLOPE_BUCKETS = 120, 15
 """Most stretches of whole days that are compared. Source: a step needs all days of some months;
@@ -132,18 +131,17 @@ def _step(days: Sequence[Bucket], points: Points) -> _Fit | None:
         if not _is_step(before, after):
             continue
         turn = _turn(points, median(before), median(after))
-        if not _lasts(points, turn):
+        if not _lasts(points, turn) or not _apart(points[:turn], points[turn:]):
             continue
-        if _apart(points[:turn], points[turn:]):
-            level, now = _level(points[:turn]), _level(points[turn:])
-            return _Fit(
-                since=points[turn][0],
-                before=level,
-                after=now,
-                stray=_stray(before, len(after)),
-                miss=median([*(abs(v - level) for v in before), *(abs(v - now) for v in after)]),
-                gradual=False,
-            )
+        level, now = _level(points[:turn]), _level(points[turn:])
+        return _Fit(
+            since=points[turn][0],
+            before=level,
+            after=now,
+            stray=_stray(before, len(after)),
+            miss=median([*(abs(v - level) for v in before), *(abs(v - now) for v in after)]),
+            gradual=False,
+        )
     return None
 
 
@@ -183,11 +181,12 @@ def _lasts(points: Points, turn: int) -> bool:
 
 
 def _apart(earlier: Points, later: Points) -> bool:
-    """Whether neither part has been where the other is."""
+    """Whether there was a level, and neither part has been at the other's."""
     ordered = sorted(value for _, value in earlier)
     below = sum(bisect_left(ordered, value) for _, value in later) / (len(earlier) * len(later))
     return (
         max(below, 1 - below) >= ORDERED_MIN
+        and _level(earlier) > 0
         and not _reaches(earlier, _level(later))
         and not _reaches(later, _level(earlier))
     )

@@ -12,6 +12,11 @@ from enum import Enum
 from nodecheck.model import Latency, Measurement, Struct
 from nodecheck.report import Report
 
+REPEATS_SHARE = 0.10
+"""How well a measurement repeats: two undisturbed runs on one node lie this close together.
+Source: `make repeat` for dram_read on one guest (docs/measuring.md); latency, decode and what is
+estimated from them by analogy."""
+
 LOGGED = "xid_"
 """Counters of lines in the kernel's log start so: their absence from a log that was read is 0, and
 they fall when the log forgets its oldest lines."""

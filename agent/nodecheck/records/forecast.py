@@ -25,9 +25,9 @@ each day is a stretch then."""
 SHORTEST_SECONDS = DAY
 """Less tells nothing of tomorrow. Source: a day's course."""
 
-UNSTEADY = 10
-"""The fastest loss may be so many times the slowest; in fewer days only as often as there are days.
-Source: as for LOSSES; a wider range says nothing."""
+STEADY, UNSTEADY = 3, 10
+"""Times that the fastest loss may be the slowest: as many as there are days, within these. Source:
+as for LOSSES; a wider range says nothing, and a few days are not typical of many."""
 
 LATELY_DAYS = (28, 7, 2)
 """Where all of the time shows no trend, the last four weeks, week and two days may: a disk that
@@ -66,7 +66,7 @@ def forecast(series: Series) -> Forecast | None:
     if per_day is None:
         return None
     newest, now = points[-1]
-    lately = [value for time, value in points if time > newest - DAY]
+    lately = [value for time, value in points if time >= newest - DAY]
     days = min(lately) / per_day[1], max(lately) / per_day[0]
     if days[0] > HORIZON_DAYS:
         return None
@@ -98,7 +98,7 @@ def _loss(points: Points) -> tuple[float, float] | None:
         for (earlier, before), (later, after) in pairwise(ends)
     )
     slowest, fastest = losses[1], losses[-2]
-    steady = fastest <= min(UNSTEADY, span / DAY) * slowest
+    steady = fastest <= min(max(STEADY, span / DAY), UNSTEADY) * slowest
     return (slowest, fastest) if slowest > 0 and steady else None
 
 

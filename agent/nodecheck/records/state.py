@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 
 from nodecheck.checks import CHECKS
 from nodecheck.checks.gpu.facts import Gpu
+from nodecheck.judge.node import read_rate
 from nodecheck.model import Severity, Struct
 from nodecheck.report import Report
 from nodecheck.units import gib
@@ -95,7 +96,7 @@ def _owners() -> dict[str, str]:
 
 def _unseen(report: Report) -> set[str]:
     unseen = {f"{gap.check}.{gap.field}" for gap in report.gaps}
-    if report.facts.dram.skipped is not None or not report.measurements:
+    if report.facts.dram.skipped is not None or read_rate(report.measurements) is None:
         unseen.add("dram.*")
     if report.facts.python.interpreter is None:
         unseen.add("python.*")
@@ -182,7 +183,7 @@ def _gpus(report: Report) -> Iterator[Trait]:
             name = card.name or card.pci_device_id or "unnamed"
             yield Trait("gpu", "gpus.name", "GPU", where, name)
         if "pci" in card.seen_by:
-            yield Trait("pcie", "devices", "PCI device", where, card.pci_device_id or "unnamed")
+            yield Trait("gpu", "on_pci", "PCI device", where, card.pci_device_id or "unnamed")
         yield Trait("gpu", "gpus.link_width", "PCIe link", where, _link(card))
         if card.memory_bytes:
             yield Trait("gpu", "gpus.memory_bytes", "VRAM", where, gib(card.memory_bytes))
