@@ -44,9 +44,11 @@ format: $(DEV_TOOLS) ## rewrite Python and C in the one style
 	$(BIN)/clang-format -i $(C_SOURCES)
 
 schema: $(INSTALLED) ## write the schemas in docs/ anew
-	for name in report plan records.compare.compare records.history records.fleet.fleet; do \
-	  $(BIN)/python -c "import json, nodecheck.$$name as made; print(json.dumps(made.json_schema(), indent=1))" \
-	    > docs/$${name##*.}.schema.json; \
+	for made in report.Report plan.Plan records.compare.compare.Comparison records.history.History \
+	    records.fleet.fleet.Fleet; do \
+	  name=$${made%.*}; \
+	  $(BIN)/python -c "import json, msgspec; from nodecheck.$$name import $${made##*.} as made; \
+	print(json.dumps(msgspec.json.schema(made), indent=1))" > docs/$${name##*.}.schema.json; \
 	done
 
 readme: $(INSTALLED) ## write the report in README.md anew

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from nodecheck.cli import COMMANDS
 from nodecheck.judge.rates.ceilings import CPU_RATES
 from nodecheck.policy import parse_policy
 from nodecheck.quantities import write_rate
@@ -24,6 +25,12 @@ def test_the_report_in_the_readme_is_what_is_printed(tmp_path: Path) -> None:
     assert report(THREE_L40, tmp_path / "node") in (ROOT / "README.md").read_text(), (
         "run: make readme"
     )
+
+
+def test_each_command_is_in_the_readmes_table() -> None:
+    rows = re.findall(r"^\| (`nodecheck.*?`) \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    told = {word for row in rows for word in re.findall(r"`nodecheck ([a-z]+)", row)}
+    assert told == set(COMMANDS)
 
 
 def test_a_healthy_node_takes_about_ten_lines(tmp_path: Path) -> None:

@@ -80,6 +80,9 @@ def test_quantities_are_read_by_the_end_of_their_members_name() -> None:
         ("waivers = 3\n", "waivers"),
         ("[[waivers]]\nid = 'disk.low'\n", "reason"),
         ("[[waivers]]\nid = 'disk.low'\nreason = ''\n", "reason"),
+        ("[[waivers]]\nid = 'disk.low'\nreason = ' '\n", "reason"),
+        ("[[waivers]]\nid = 'disk.low'\nreason = 'r'\nsubject = ''\n", "subject"),  # on none
+        ("name = ''\n", "name"),
         ("thresholds = [\n", "not TOML"),
         ("surprise = 1\n", "surprise"),
         ("x = " + "[" * 100_000, "nested too deeply"),
@@ -184,6 +187,8 @@ def test_a_waiver_that_holds_counts_beside_one_that_has_expired() -> None:
         ("2026-11-30T00:00:00+00:00", False),
         ("2026-11-30T23:59:59+00:00", False),
         ("2026-12-01T00:00:00+00:00", True),
+        ("2026-11-30T23:30:00-05:00", True),
+        ("2026-12-01T01:00:00+05:00", False),
         ("2027-12-01T00:00:00+00:00", True),
     ],
 )

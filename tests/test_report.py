@@ -6,13 +6,16 @@ import json
 from pathlib import Path
 
 import jsonschema
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from nodecheck.diagnose import diagnose
+from nodecheck.model import pretty_json
 from nodecheck.policy import Policy
-from nodecheck.report import ReportError, from_json, json_schema, to_json
+from nodecheck.report import Report, ReportError, from_json
 from tests.judge.test_verdict import MASKED, report
 from tests.nodes import three_l40
 
@@ -21,16 +24,16 @@ SCHEMA = Path(__file__).parents[1] / "docs" / "report.schema.json"
 
 def test_a_report_reads_back_as_it_was() -> None:
     made = diagnose(report(three_l40(), MASKED), Policy())
-    assert from_json(to_json(made), "saved") == made
+    assert from_json(pretty_json(made), "saved") == made
 
 
 def test_the_published_schema_is_the_one_in_force() -> None:
-    in_force = json.loads(json.dumps(json_schema()))
+    in_force = json.loads(json.dumps(msgspec.json.schema(Report)))
     assert json.loads(SCHEMA.read_text()) == in_force, "run: make schema"
 
 
 def test_a_report_is_valid_against_the_published_schema() -> None:
-    made = json.loads(to_json(diagnose(report(three_l40(), MASKED), Policy())))
+    made = json.loads(pretty_json(diagnose(report(three_l40(), MASKED), Policy())))
     jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(made)
 
 
@@ -47,6 +50,15 @@ def test_what_is_no_report_is_one_line(text: bytes) -> None:
         from_json(text, "x.json")
     assert str(caught.value).startswith("x.json: ")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "time", ["9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00", "yesterday", ""]
+)
+def test_a_time_that_utc_does_not_have_is_one_line(time: str) -> None:
+    made = replace(diagnose(report(three_l40(), MASKED), Policy()), time=time)
+    with pytest.raises(ReportError, match=r"^x\.json: not a nodecheck report: "):
+        from_json(pretty_json(made), "x.json")
 
 
 @given(st.binary(max_size=200))

@@ -14,7 +14,7 @@ from nodecheck.judge.strategies import reference_workload, strategies
 from nodecheck.judge.verdict import verdict
 from nodecheck.model import Evidence, Finding, Severity
 from nodecheck.policy import Policy, Waiver
-from nodecheck.report import Report
+from nodecheck.report import Report, in_utc
 from nodecheck.serving import Workload
 
 
@@ -32,7 +32,7 @@ def diagnose(report: Report, policy: Policy, workload: Workload | None = None) -
         workload=workload or earlier,
         live=report.host.source == "live",
     )
-    today = datetime.datetime.fromisoformat(report.time).date()
+    today = in_utc(report.time).date()
     findings = [waived(f, policy.waivers, today) for rule in rules() for f in rule.judge(seen)]
     findings.sort(key=lambda f: -f.severity.rank)
     judged = msgspec.structs.replace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 
 import msgspec
@@ -9,6 +10,11 @@ import msgspec
 
 class Struct(msgspec.Struct, frozen=True):
     """Base of everything that a report holds: immutable. Subclasses take named members only."""
+
+
+def pretty_json(made: Struct) -> bytes:
+    """One JSON object, indented, with a final newline."""
+    return msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n"
 
 
 class Severity(str, Enum):
@@ -114,6 +120,11 @@ class Finding(Struct, frozen=True, kw_only=True):
     owner: Owner
     headline: str | None = None
     waived: str | None = None
+
+
+def faults(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Those that count, in their order: warning or worse."""
+    return tuple(finding for finding in findings if finding.severity is not Severity.INFO)
 
 
 class Load(Struct, frozen=True, kw_only=True):

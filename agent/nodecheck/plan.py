@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import msgspec
 
@@ -99,13 +98,3 @@ def _prefill(seen: Seen, runs: Sequence[Run]) -> float | None:
     """The fastest that this node's cards read prompts with, tokens a second."""
     here = (r for r in runs if r.gpus and machine(seen, r).here)
     return max((r.prompt_tokens_per_second or 0 for r in here), default=0) or None
-
-
-def to_json(plan: Plan) -> bytes:
-    """The plan as one JSON object, indented, with a final newline."""
-    return msgspec.json.format(msgspec.json.encode(plan), indent=1) + b"\n"
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) that every plan is valid against."""
-    return msgspec.json.schema(Plan)

@@ -36,6 +36,7 @@ Bytes = Annotated[int, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Amount = Annotated[float, Meta(ge=0)]
+Words = Annotated[str, Meta(pattern=r"\S")]
 
 
 class Thresholds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -200,8 +201,8 @@ class Waiver(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A finding to live with: on one subject or on any; to the end of a day (UTC) or for good."""
 
     id: str
-    reason: Annotated[str, Meta(min_length=1)]
-    subject: str | None = None
+    reason: Words
+    subject: Words | None = None
     expires: datetime.date | None = None
 
     def holds(self, day: datetime.date) -> bool:
@@ -236,7 +237,7 @@ class Retention(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a node is held against. Without a `required` subject the verdict is unknown."""
 
-    name: str = "default"
+    name: Words = "default"
     required: tuple[str, ...] = ("cpu", "memory", "disk")
     requirements: Requirements = Requirements()
     thresholds: Thresholds = Thresholds()
@@ -280,7 +281,7 @@ _QUANTITIES: dict[str, tuple[Callable[[str], float], Callable[[Any], str]]] = {
 def in_units(name: str, value: object) -> str:
     """A member's value as a policy file has it, without quotes: "10GiB", "400d", "0.9"."""
     for end, (_, write) in _QUANTITIES.items():
-        if name.endswith(end) and value == round(float(str(value))):
+        if name.endswith(end) and isinstance(value, (int, float)) and value == round(value):
             return write(value)
     return str(value)
 

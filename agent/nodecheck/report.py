@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any
 
 import msgspec
 
@@ -52,18 +51,13 @@ class Report(Struct, frozen=True, kw_only=True):
     elapsed_seconds: float | None = None
 
 
-def to_json(report: Report) -> bytes:
-    """The report as one JSON object, indented, with a final newline."""
-    return msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n"
-
-
 def from_json(text: bytes, name: str) -> Report:
     """The report in `text`; `name` is its file, for messages. Raises ReportError."""
     try:
         version = msgspec.json.decode(text, type=_Versioned).schema_version
         if version == SCHEMA_VERSION:
             report = msgspec.json.decode(text, type=Report)
-            datetime.datetime.fromisoformat(report.time)
+            in_utc(report.time)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise ReportError(f"{name}: not a nodecheck report: {error}") from error
     if version != SCHEMA_VERSION:
@@ -76,10 +70,15 @@ def from_json(text: bytes, name: str) -> Report:
     return report
 
 
+def in_utc(time: str) -> datetime.datetime:
+    """A report's time. Raises ValueError where it is none that UTC has."""
+    when = datetime.datetime.fromisoformat(time)
+    aware = when if when.tzinfo else when.replace(tzinfo=datetime.timezone.utc)
+    try:
+        return aware.astimezone(datetime.timezone.utc)
+    except OverflowError as error:
+        raise ValueError(f"time {time}: {error}") from error
+
+
 class _Versioned(msgspec.Struct):
     schema_version: int
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) that every report is valid against."""
-    return msgspec.json.schema(Report)

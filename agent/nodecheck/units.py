@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 GB = 10**9
 GIB = 1 << 30
@@ -16,9 +16,14 @@ def gib(size_bytes: float) -> str:
     return f"{_short(size_bytes / GIB)} GiB"
 
 
+def gb(size_bytes: float) -> str:
+    """A size in decimal units: "200 GB", "0.5 GB"."""
+    return f"{_short(size_bytes / GB)} GB"
+
+
 def gb_per_second(rate: float) -> str:
     """A rate in bytes a second as "11.7 GB/s"."""
-    return f"{_short(rate / GB)} GB/s"
+    return f"{gb(rate)}/s"
 
 
 def percent(share: float) -> str:
@@ -44,5 +49,19 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """Write "1 core" or "3 cores"."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """Write "1 core", "3 cores" or "10,000 nodes"."""
+    return f"1 {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def listed(names: Sequence[str], most: int | None = None, last: str = "and") -> str:
+    """Write "a", "a and b", "a, b and c"; with more than `most` "a, b and 7 more"."""
+    if most is not None and len(names) > most:
+        names = [*names[:most], f"{len(names) - most:,} more"]
+    return f" {last} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def times(ratio: float) -> str:
+    """A ratio in two decimals, or in as many digits: 0.40x, 2.51x, 0.0021x, 480x."""
+    if ratio >= 100:
+        return f"{ratio:.0f}x"
+    return f"{ratio:.2f}x" if ratio >= 0.1 or ratio == 0 else f"{ratio:.2g}x"

@@ -15,6 +15,11 @@ def without_controls(text: str) -> str:
     return _CONTROL.sub("?", text)
 
 
+def told_name(path: str) -> str:
+    """A file's name as text: what is no UTF-8 in it is replaced."""
+    return path.encode(errors="surrogateescape").decode(errors="replace")
+
+
 FIRST_LINE_BYTES = 80
 """Of the first line, which is all that a pager or a status page shows. Source: the guidelines of
 the Monitoring Plugins, which ask for fewer characters than this."""

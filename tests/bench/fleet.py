@@ -18,11 +18,11 @@ from pathlib import Path
 from msgspec.structs import replace
 from tests.nodes import l40
 
-from nodecheck.model import Measurement, Status
-from nodecheck.records.figures import Figure, Kind, Measure
+from nodecheck.model import Measurement, Status, pretty_json
+from nodecheck.records.figures import Figure, Kind, Metric
 from nodecheck.records.fleet.fleet import make_fleet
 from nodecheck.records.fleet.nodes import Node
-from nodecheck.report import Report, from_json, to_json
+from nodecheck.report import Report, from_json
 
 NODES = 10_000
 SECONDS_MOST, BYTES_MOST = 20.0, 500e6
@@ -74,7 +74,7 @@ def write(place: Path, report: Report) -> int:
     chance = random.Random(0)
     size = 0
     for number in range(NODES):
-        text = to_json(member(report, number, chance))
+        text = pretty_json(member(report, number, chance))
         (place / f"{number:05}.json").write_bytes(text)
         size += len(text)
     return size
@@ -215,7 +215,7 @@ def bare(name: str, noise: float, chance: random.Random, *, heavy: bool = False)
         cards=(),
         figures=tuple(
             Figure(
-                measure=Measure(f"figure{n}", "B/s", Kind.RATE, more_is_better=True),
+                metric=Metric(f"figure{n}", "B/s", Kind.RATE, more_is_better=True),
                 value=1e11
                 * max(0.01, 1 + noise * (0.67 + 0.67 * n / FIGURES) * off(chance, heavy)),
             )

@@ -1,7 +1,7 @@
 """Hold the history to its budgets: `make bench-history`, a year of a snapshot every minute.
 
 The reports are this machine's own: two full ones and two quick ones are made, the numbers in which
-they differ wander from snapshot to snapshot, and one in ten was measured in full.
+they differ move from snapshot to snapshot, and one in ten is a full one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import msgspec
 
 from nodecheck.policy import Retention
 from nodecheck.records import database
-from nodecheck.records.retention import prune
+from nodecheck.records.retention import FREE_PAGES, prune
 from nodecheck.records.sqlite import Connection, pragma, transaction, writing
 from nodecheck.report import Report, from_json
 
@@ -37,6 +37,11 @@ STEP_SECONDS = 60
 BATCH = 500
 EVENT = 20_000
 """Snapshots from one change of the node to the next."""
+
+TOLD_ANEW = 0.1
+"""Share of the reports whose sentences have other figures than those before."""
+FLAGGED = 0.1
+"""Share of the measurements that other work disturbed."""
 
 BYTES_MOST = 4000
 HISTORY_SECONDS = 1.0
@@ -100,36 +105,40 @@ def read(options: tuple[str, ...]) -> Any:
 
 
 class Kind:
-    """One report, of which those numbers wander in which another of its kind differs."""
+    """One report, of which those numbers move in which another of its kind differs."""
 
     def __init__(self, one: Any, other: Any) -> None:
         self.content = copy.deepcopy(one)
-        self.wandering = list(differing(one, other))
-        self.texts = list(told(one))
+        self.moving = [
+            (*within(self.content, place), value) for place, value in differing(one, other)
+        ]
+        self.told = [(*within(self.content, place), text) for place, text in sentences(one)]
 
     def next(self, chance: random.Random) -> Any:
-        for holder, key, value in self.of(self.wandering):
+        for holder, key, value in self.moving:
             moved = value * chance.uniform(0.98, 1.02)
             holder[key] = round(moved) if isinstance(value, int) else moved
-        if chance.random() < 0.1:
-            for holder, key, value in self.of(self.texts):
-                holder[key] = re.sub(
-                    r"\d+\.\d",
-                    lambda found: f"{float(found[0]) + chance.choice((-0.1, 0, 0.1)):.1f}",
-                    value,
-                )
+        if chance.random() < TOLD_ANEW:
+            for holder, key, text in self.told:
+                holder[key] = nudged(text, chance.choice((-0.1, 0, 0.1)))
+        for each in self.content["measurements"]:
+            each["flags"] = ["contended"] if chance.random() < FLAGGED else []
         return self.content
 
-    def of(self, places: list[tuple[Any, ...]]) -> Iterator[tuple[Any, Any, Any]]:
-        for place in places:
-            holder = self.content
-            for key in place[:-1]:
-                holder = holder[key]
-            yield holder, place[-1], holder[place[-1]]
+
+def nudged(text: str, by: float) -> str:
+    return re.sub(r"\d+\.\d", lambda number: f"{float(number[0]) + by:.1f}", text)
 
 
-def differing(one: Any, other: Any, *place: Any) -> Iterator[tuple[Any, ...]]:
-    """Where two reports have different numbers."""
+def within(content: Any, place: tuple[Any, ...]) -> tuple[Any, Any]:
+    """What holds the value at a place, and under which key."""
+    for key in place[:-1]:
+        content = content[key]
+    return content, place[-1]
+
+
+def differing(one: Any, other: Any, *place: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Where two reports have different numbers, and those of the first."""
     if isinstance(one, dict) and isinstance(other, dict):
         for key in one.keys() & other.keys():
             yield from differing(one[key], other[key], *place, key)
@@ -137,16 +146,16 @@ def differing(one: Any, other: Any, *place: Any) -> Iterator[tuple[Any, ...]]:
         for number, (a, b) in enumerate(zip(one, other, strict=False)):
             yield from differing(a, b, *place, number)
     elif isinstance(one, (int, float)) and not isinstance(one, bool) and one != other:
-        yield place
+        yield place, one
 
 
-def told(content: Any) -> Iterator[tuple[Any, ...]]:
-    """Sentences with figures in them."""
-    yield ("verdict", "headline")
+def sentences(content: Any) -> Iterator[tuple[tuple[Any, ...], str]]:
+    """Where figures stand in words."""
+    yield ("verdict", "headline"), content["verdict"]["headline"]
     for number, finding in enumerate(content["findings"]):
-        yield ("findings", number, "summary")
-        for at in range(len(finding["evidence"])):
-            yield ("findings", number, "evidence", at, "value")
+        yield ("findings", number, "summary"), finding["summary"]
+        for at, evidence in enumerate(finding["evidence"]):
+            yield ("findings", number, "evidence", at, "value"), evidence["value"]
 
 
 def filled(path: Path, made: Made, count: int, *, every: int) -> bool:
@@ -202,11 +211,7 @@ def letting_go(path: Path, made: Made, count: int) -> list[bool]:
     median = statistics.median(itertools.chain.from_iterable(waits))
     shown("  a wait until it was stored, s: median", median)
     shown("  MB given back", (before - path.stat().st_size) / 1e6)
-    left = count_older(path, now - tight.age_seconds)
-    return [
-        shown("  the longest wait, s", max(map(max, waits)), WAIT_SECONDS),
-        shown("  too old and still there", left, 0),
-    ]
+    return [shown("  the longest wait, s", max(map(max, waits)), WAIT_SECONDS)]
 
 
 def write_until_done(path: Path, report: Report, tight: Retention, now: int) -> list[float]:
@@ -219,16 +224,17 @@ def write_until_done(path: Path, report: Report, tight: Retention, now: int) -> 
         return prune(db, retention, moment)
 
     vars(database)["prune"] = noted
-    while count_older(path, now - tight.age_seconds):
+    while not is_done(path, now - tight.age_seconds):
         start = time.perf_counter()
         database.add(path, report, tight)
     return waits
 
 
-def count_older(path: Path, moment: int) -> int:
+def is_done(path: Path, moment: int) -> bool:
+    """Whether nothing older is there, and the file has no more room in it than it keeps."""
     with writing(path) as db:
-        row = db.execute("SELECT count(*) FROM snapshots WHERE time < ?", (moment,)).fetchone()
-        return int(row[0])
+        older = db.execute("SELECT 1 FROM snapshots WHERE time < ? LIMIT 1", (moment,)).fetchone()
+        return older is None and pragma(db, "freelist_count") <= FREE_PAGES
 
 
 if __name__ == "__main__":

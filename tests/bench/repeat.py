@@ -11,7 +11,7 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
-from nodecheck.checks.dram.statistics import quantile
+from nodecheck.spread import quantile
 
 RUNS = 21
 CLOSE = 0.10

@@ -9,13 +9,14 @@ import sys
 from pathlib import Path
 
 import jsonschema
+import msgspec
 import pytest
 
 from nodecheck import __version__
+from nodecheck.model import pretty_json
 from nodecheck.policy import Retention
 from nodecheck.records import database
-from nodecheck.records.compare.compare import json_schema
-from nodecheck.report import to_json
+from nodecheck.records.compare.comparison import Comparison
 from tests.records.sides import facts, node
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -30,8 +31,8 @@ reason = "nothing runs on the CPU here"
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A folder with the reports before.json and after.json."""
-    (tmp_path / "before.json").write_bytes(to_json(node("masked")))
-    (tmp_path / "after.json").write_bytes(to_json(node("fast")))
+    (tmp_path / "before.json").write_bytes(pretty_json(node("masked")))
+    (tmp_path / "after.json").write_bytes(pretty_json(node("fast")))
     return tmp_path
 
 
@@ -89,7 +90,7 @@ def test_the_json_is_as_its_schema_says(place: Path) -> None:
 
 
 def test_the_published_schema_is_the_one_in_force() -> None:
-    in_force = json.loads(json.dumps(json_schema()))
+    in_force = json.loads(json.dumps(msgspec.json.schema(Comparison)))
     assert json.loads(SCHEMA.read_text()) == in_force, "run: make schema"
 
 
@@ -117,7 +118,7 @@ def test_snapshots_are_named_by_their_place(place: Path) -> None:
 
 def test_both_are_judged_anew_so_that_a_new_rule_is_no_change(place: Path) -> None:
     """A report of an older version knows no finding, strategy or verdict of today's."""
-    old = to_json(facts("masked"))
+    old = pretty_json(facts("masked"))
     assert json.loads(old)["findings"] == []
     (place / "old.json").write_bytes(old)
     assert said(place, "old.json", "before.json").splitlines()[1] == "No difference beyond noise."
@@ -129,6 +130,14 @@ def test_both_are_judged_by_the_policy_that_is_named(place: Path) -> None:
     masked = next(f for f in made["findings"] if f["id"] == "cpu.hypervisor_masked")
     assert (masked["before"], masked["outcome"]) == ("info", "cleared")
     assert made["before"]["status"] == "warning"
+
+
+def test_a_name_that_is_no_text_is_told_as_one(place: Path) -> None:
+    name = b"\xff.json".decode(errors="surrogateescape")
+    (place / "before.json").rename(place / name)
+    made = json.loads(said(place, name, "after.json", "--json", "--html", "page.html"))
+    assert made["before"]["label"] == "\ufffd.json"
+    assert "\ufffd.json" in (place / "page.html").read_text()
 
 
 def test_two_that_are_alike_are_two_lines(place: Path) -> None:
@@ -147,6 +156,9 @@ def test_two_that_are_alike_are_two_lines(place: Path) -> None:
         (["before.json", "pipe"], 1, ["pipe: not a regular file"]),
         (["before.json", "@-1"], 1, ["history.db: no history yet"]),
         (["-", "-"], 2, ["standard input"]),
+        (["before.json", ""], 2, ["name of a report is empty"]),
+        (["before.json", "after.json", ""], 2, ["name of a report is empty"]),
+        (["before.json", "after.json", "--html", ""], 2, ["file to write is empty"]),
         ([], 2, ["Missing argument"]),
         (["before.json", "after.json", "--policy", "nowhere.toml"], 1, ["nowhere.toml"]),
         (["before.json", "after.json", "--html", "before.json"], 1, ["before.json", "HTML page"]),

@@ -11,11 +11,12 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from nodecheck.report import to_json
+from nodecheck.model import pretty_json
 from tests.lab.hanging_mount import LOOKUP, hanging_mount, is_possible
-from tests.records.fleets import healthy, member, with_cards
+from tests.records.fleets import healthy, member, mixed, with_cards
 
-SCHEMA = Path(__file__).parents[2] / "docs" / "fleet.schema.json"
+DOCS = Path(__file__).parents[2] / "docs"
+SCHEMA = DOCS / "fleet.schema.json"
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def place(tmp_path: Path) -> Path:
     reports[5] = member(5, dram_read_64=0.5)
     (tmp_path / "reports").mkdir()
     for number, report in enumerate(reports):
-        (tmp_path / "reports" / f"{number}.json").write_bytes(to_json(report))
+        (tmp_path / "reports" / f"{number}.json").write_bytes(pretty_json(report))
     return tmp_path
 
 
@@ -65,6 +66,15 @@ def test_a_folder_and_its_files_are_the_same_fleet(place: Path) -> None:
     assert said(place, *(f"reports/{n}.json" for n in range(10))) == folder
 
 
+def test_the_document_shows_what_is_printed(place: Path) -> None:
+    for file in (place / "reports").iterdir():
+        file.unlink()
+    for number, report in enumerate(mixed(12)):
+        (place / "reports" / f"{number}.json").write_bytes(pretty_json(report))
+    printed = said(place, "reports")
+    assert f"```\n{printed}```\n" in (DOCS / "fleet.md").read_text(), printed
+
+
 def test_three_files_are_a_fleet(place: Path) -> None:
     told = said(place, "reports/0.json", "reports/1.json", "reports/2.json")
     assert told.startswith("nodecheck")
@@ -94,10 +104,15 @@ def test_bad_files_are_named_and_stop_nothing(place: Path) -> None:
     with (reports / "f.json").open("wb") as file:
         file.truncate(80 << 20)
     (reports / "g.json").symlink_to("nowhere.json")
+    (reports / b"h\xff.json".decode(errors="surrogateescape")).write_text("{}")
+    good = b"i\xff.json".decode(errors="surrogateescape")
+    (reports / good).write_bytes((reports / "0.json").read_bytes())
     (reports / "not a report.txt").write_text("this is passed over")
     made = json.loads(said(place, "reports", "missing.json", "--json"))
     why = {Path(each["file"]).name: each["why"] for each in made["unread"]}
-    assert sorted(why) == [*(f"{letter}.json" for letter in "abcdefg"), "missing.json"]
+    assert sorted(why) == [
+        *(f"{letter}.json" for letter in "abcdefg"), "h\ufffd.json", "missing.json",
+    ]  # fmt: skip
     assert "schema 99" in why["b.json"]
     assert why["d.json"] == "Is a directory"
     assert why["e.json"] == "not a regular file"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.gating import NODECHECK, answered, failed, first_word, gate, planted
+from tests.cli.gating import NODECHECK, Done, answered, failed, first_word, gate, planted
 from tests.cli.test_plan import QWEN3_8B
 from tests.hosts import HEALTHY, THREE_L40, statvfs
 from tests.processes import eventually, state
@@ -92,12 +92,12 @@ def test_a_policy_requires_as_options_do_and_options_override_it(
     )
     by_policy = gate("--root", masked, *asked)
     assert by_policy.returncode == 2
-    assert by_policy.stdout.startswith("CRITICAL 57 GiB free on / < 186 GiB; 3 GPUs < 4 | ")
+    assert by_policy.stdout.startswith("CRITICAL 61.2 GB free on / < 200 GB; 3 GPUs < 4 | ")
     one_less = gate("--root", masked, *asked, "--gpus", "3")
-    assert one_less.stdout.startswith("CRITICAL 57 GiB free on / < 186 GiB; 3 GPUs >= 3 | ")
+    assert one_less.stdout.startswith("CRITICAL 61.2 GB free on / < 200 GB; 3 GPUs >= 3 | ")
     both = gate("--root", masked, *asked, "--gpus", "3", "--min-disk-free", "50GB")
     assert both.returncode == 0
-    assert both.stdout.startswith("OK 57 GiB free on / >= 46.6 GiB; 3 GPUs >= 3 | ")
+    assert both.stdout.startswith("OK 61.2 GB free on / >= 50 GB; 3 GPUs >= 3 | ")
 
 
 def test_a_waiver_counts_until_its_day_is_over(nearly_full: str, tmp_path: Path) -> None:
@@ -229,7 +229,31 @@ def test_other_commands_keep_their_own_status(command: str) -> None:
     [(signal.SIGINT, "nagios", 3), (signal.SIGTERM, "npd", 2), (signal.SIGTERM, "posix", 1)],
 )
 def test_who_is_ended_has_not_judged(number: signal.Signals, style: str, status: int) -> None:
-    command = [*NODECHECK, "gate", "--from", "-", "--exit-style", style, "--unknown", "ok"]
+    done = ended(number, "--exit-style", style, "--unknown", "ok")
+    assert done.returncode == status
+    assert done.stdout == f"UNKNOWN ended by {number.name}\n"
+    assert done.stderr == f"Error: ended by {number.name}\n"
+
+
+@pytest.mark.parametrize(
+    ("inherited", "said"),
+    [(signal.SIG_DFL, "ended by SIGHUP"), (signal.SIG_IGN, "standard input: not a nodecheck")],
+)
+def test_a_session_that_ends_ends_it_unless_nohup_is_before_it(
+    inherited: signal.Handlers, said: str
+) -> None:
+    before = signal.signal(signal.SIGHUP, inherited)
+    try:
+        done = ended(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert done.returncode == 3
+    assert done.stdout.startswith(f"UNKNOWN {said}")
+
+
+def ended(number: signal.Signals, *arguments: str) -> Done:
+    """What it answers where a signal comes while it waits for a report."""
+    command = [*NODECHECK, "gate", "--from", "-", *arguments]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
@@ -239,9 +263,7 @@ def test_who_is_ended_has_not_judged(number: signal.Signals, style: str, status:
         assert eventually(lambda: waits_for_more(process))
         process.send_signal(number)
         said, error = process.communicate(timeout=60)
-    assert process.returncode == status
-    assert said.decode() == f"UNKNOWN ended by {number.name}\n"
-    assert error.decode() == f"Error: ended by {number.name}\n"
+    return subprocess.CompletedProcess(command, process.returncode, said.decode(), error.decode())
 
 
 def waits_for_more(process: subprocess.Popen[bytes]) -> bool:

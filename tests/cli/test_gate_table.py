@@ -116,7 +116,7 @@ USAGE = {
     "a bandwidth without a unit": (["--min-dram-read", "40"], "is no rate"),
     "an empty bandwidth": (["--min-dram-read", ""], "is no rate"),
     "a bandwidth out of range": (["--min-dram-read", "9999999999TB/s"], "more than can be meant"),
-    "a disk without a unit": (["--min-disk-free", "200"], "too little to be meant"),
+    "a disk without a unit": (["--min-disk-free", "200"], "has no unit"),
     "a disk that is no size": (["--min-disk-free", "large"], "is no size"),
     "GPUs below zero": (["--gpus", "-1"], "-1"),
     "GPUs in words": (["--gpus", "three"], "three"),

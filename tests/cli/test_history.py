@@ -26,9 +26,11 @@ from nodecheck.report import Report, from_json
 from tests.cli.test_commands import ANSI, NODECHECK, failed, on_terminal, run
 from tests.hosts import HEALTHY
 from tests.nodes import dram
+from tests.records import months
 from tests.trees import plant
 
-SCHEMA = Path(__file__).parents[2] / "docs" / "history.schema.json"
+DOCS = Path(__file__).parents[2] / "docs"
+SCHEMA = DOCS / "history.schema.json"
 HOUR, DAY = 3600, 86_400
 SLOWER_DAYS_AGO, NEW_DRIVER_DAYS_AGO = 9, 3
 
@@ -115,7 +117,7 @@ def test_a_month_is_told_with_what_matters_first(stored: Path) -> None:
     assert "57 snapshots" in told
     assert "--since 30d" in told
     assert "GPU driver: 550.54.14 -> 570.86.10" in told
-    assert "memory read, 8 threads  24 -> 20.4 GB/s (-15 %, worse) since " in told
+    assert "memory read, 8 threads  24.0 -> 20.4 GB/s (-15 %, worse) since " in told
     assert "disk free, /" in told
     assert "full in 1" in told or "full in 2" in told
     assert " 5 GiB less each day" in told
@@ -142,13 +144,17 @@ def test_a_terminal_gets_colour_and_its_width(stored: Path) -> None:
 
 
 def test_the_json_is_valid_against_the_published_schema(stored: Path) -> None:
-    from nodecheck.records.history import json_schema
+    import msgspec
+
+    from nodecheck.records.history import History
 
     published = json.loads(SCHEMA.read_text())
-    assert published == json.loads(json.dumps(json_schema())), "run: make schema"
+    assert published == json.loads(json.dumps(msgspec.json.schema(History))), "run: make schema"
     printed = json.loads(history(stored, "--json").stdout)
     jsonschema.Draft202012Validator(published).validate(printed)
     assert printed["count"] == 57
+    assert [each["id"] for each in printed["latest"]] == list(range(57, 47, -1))
+    assert printed["latest"][0]["time"] == printed["last"]
     (driver,) = printed["changes"]
     assert driver["difference"]["after"] == "570.86.10"
 
@@ -162,6 +168,41 @@ def test_a_page_is_written_with_a_chart_a_figure_and_disk(stored: Path, tmp_path
     assert text.count('<svg xmlns="http://www.w3.org/2000/svg"') == 2
     assert "memory read, 8 threads from 20" in text
     assert "disk free, / from 20" in text
+
+
+def test_the_page_charts_every_point_as_the_metric_does(base: Report, tmp_path: Path) -> None:
+    """Of two a minute apart the disturbed one is told of too."""
+    now = time.time()
+    for hour in range(3, 0, -1):
+        for minute, flags in ((0, ("contended",)), (1, ())):
+            read = replace(base, measurements=(dram(24.0 - hour, 8, *flags),))
+            database.add(tmp_path / "h.db", at(read, now - hour * HOUR + minute * 60), Retention())
+    page = tmp_path / "history.html"
+    done = history(tmp_path / "h.db", "--html", str(page))
+    assert done.returncode == 0, done.stderr
+    told = "3 values. 3 flagged (contended, unsteady or bimodal) are drawn as "
+    assert told + "dots" in page.read_text()
+    drawn = history(tmp_path / "h.db", "--metric", "dram_read@8").stdout
+    assert told + "x" in " ".join(drawn.split())
+
+
+def test_the_document_shows_what_is_printed(tmp_path: Path) -> None:
+    file = tmp_path / "history.db"
+    months.store(file, days=30, every=6)
+    clock = f"import time; time.time = lambda: {months.LAST + 60}.0"
+    document = (DOCS / "history.md").read_text()
+    for arguments in ([], ["--metric", "dram_read@8"]):
+        done = subprocess.run(
+            [NODECHECK[0], "-c", f"{clock}; from nodecheck.cli import main; main()", "history",
+             *arguments],
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+            env={**os.environ, "NODECHECK_HISTORY": str(file), "COLUMNS": "100",
+                 "PYTHONIOENCODING": "utf-8"},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert f"```\n{done.stdout}```\n" in document, done.stdout
 
 
 # --- one figure ---

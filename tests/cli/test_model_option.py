@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
 from nodecheck.cli import group
 from nodecheck.cli.options import KV_TYPES
-from nodecheck.report import json_schema
+from nodecheck.report import Report
 from nodecheck.workload.cache import CACHE_TYPES
 from tests.cli.test_plan import QWEN3_8B
 from tests.hosts import HEALTHY, THREE_L40
@@ -41,7 +42,9 @@ def report(*arguments: str) -> dict[str, Any]:
     done = run(*arguments, "--json")
     assert done.exit_code == 0, done.stderr
     made: dict[str, Any] = json.loads(done.stdout)
-    jsonschema.Draft202012Validator(json.loads(json.dumps(json_schema()))).validate(made)
+    jsonschema.Draft202012Validator(json.loads(json.dumps(msgspec.json.schema(Report)))).validate(
+        made
+    )
     return made
 
 

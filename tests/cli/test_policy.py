@@ -116,6 +116,12 @@ def test_a_policy_that_cannot_be_used_is_one_line(text: str, named: str, tmp_pat
     failed(run("policy", "check", path), path, named)
 
 
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
+    told = run("policy", "check", file(tmp_path, "\ufeffname = 'of another editor'\r\n"))
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.startswith("POLICY       of another editor")
+
+
 def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     failed(run("policy", "check", str(tmp_path)), "Is a directory")
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
@@ -145,7 +151,7 @@ def test_an_expired_waiver_is_no_error_of_the_policy_and_counts_no_more(
     "arguments",
     [[], ["--surprise"], ["surprise"], ["check", ""], ["check", "a", "b"],
      ["init", "--policy", "minimal"], ["init", "--from", "x", "--root", "y"],
-     ["init", "--quick", "--kernels", "always"]],
+     ["init", "--quick", "--kernels", "always"], ["init", "-o", ""]],
 )  # fmt: skip
 def test_wrong_usage_exits_with_2(arguments: list[str]) -> None:
     done = run("policy", *arguments)

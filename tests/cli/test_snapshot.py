@@ -15,8 +15,9 @@ from click.testing import CliRunner
 
 from nodecheck.cli import group
 from nodecheck.machine import lock
+from nodecheck.model import pretty_json
 from nodecheck.records import database, place
-from nodecheck.report import from_json, to_json
+from nodecheck.report import from_json
 from tests.cli.test_commands import NODECHECK, failed, run
 from tests.hosts import THREE_L40
 from tests.lab.hanging_mount import LOOKUP, hanging_mount, is_possible
@@ -33,7 +34,7 @@ def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def saved(tmp_path: Path) -> str:
-    (tmp_path / "report.json").write_bytes(to_json(report(NOON)))
+    (tmp_path / "report.json").write_bytes(pretty_json(report(NOON)))
     return str(tmp_path / "report.json")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from nodecheck.judge.rates.ceilings import engine_level, pcie_bytes_per_second
+from nodecheck.judge.rates.ceilings import engine_level
 from nodecheck.judge.strategies import strategies
 from nodecheck.model import Strategy, Viability
 from nodecheck.units import GIB
@@ -121,11 +121,6 @@ def test_a_contended_figure_is_not_the_best_one() -> None:
 )
 def test_engine_levels(flags: tuple[str, ...], level: str | None) -> None:
     assert engine_level(flags) == level
-
-
-def test_pcie_rates_are_those_after_encoding() -> None:
-    assert pcie_bytes_per_second(4, 16) == pytest.approx(31.5e9, rel=0.001)
-    assert pcie_bytes_per_second(9, 16) is None
 
 
 def test_a_disturbed_figure_is_a_lower_bound_and_no_upper_one() -> None:

@@ -21,12 +21,12 @@ from nodecheck.render import (
 )
 from tests.lab.browser import Browser, axe, browser
 from tests.lab.debian import CACHE, NotHereError
+from tests.records.fleets import fleet, mixed
 from tests.records.sides import node
 from tests.render.benches import ALL, KVM64, NODE
-from tests.render.histories import FREE, FULL, LATEST, measured
+from tests.render.histories import FREE, FULL, measured
 from tests.render.plans import MEASURED, MOE
 from tests.render.reports import hostile, large, of_tree
-from tests.render.test_fleet import mixed
 
 YEARS = measured(hours=15_000, off=range(5000, 6000), flagged=0.05)
 
@@ -41,14 +41,14 @@ PAGES: dict[str, Callable[[], str]] = {
     "report-hostile": lambda: report_html.page()(hostile()),
     "plan": lambda: plan_html.page()(MEASURED),
     "plan-experts": lambda: plan_html.page()(MOE),
-    "history": lambda: history_html.page()(FULL, LATEST, [measured(), FREE], "--since 30d"),
-    "history-long": lambda: history_html.page()(FULL, LATEST, [YEARS], "--since 600d"),
+    "history": lambda: history_html.page()(FULL, [measured(), FREE], "--since 30d"),
+    "history-long": lambda: history_html.page()(FULL, [YEARS], "--since 600d"),
     "bench": lambda: bench_html.page()(KVM64, ALL),
     "bench-node": lambda: bench_html.page()(NODE, ALL),
     "compare": lambda: compare_html.page()(
         compare(("before.json", node("masked")), ("after.json", node("fast")))
     ),
-    "fleet": lambda: fleet_html.page()(mixed(40)),
+    "fleet": lambda: fleet_html.page()(fleet(mixed(40))),
 }
 """Each kind of page, with much and with little on it."""
 

@@ -91,6 +91,17 @@ def healthy(number: int) -> list[Report]:
     return [member(n) for n in range(number)]
 
 
+def mixed(number: int = 20) -> list[Report]:
+    """A slow node, one with a card fewer, one with an older driver, and one that was disturbed."""
+    reports = healthy(number)
+    reports[1] = member(1, dram_read_64=0.5, decode_q4_k_64=0.5)
+    reports[2] = with_cards(reports[2], 7)
+    reports[3] = with_facts(reports[3], gpu={"driver_version": "535.183.01"})
+    one, *rest = reports[4].measurements
+    reports[4] = replace(reports[4], measurements=(replace(one, flags=("contended",)), *rest))
+    return reports
+
+
 def fleet(reports: Iterable[Report]) -> Fleet:
     return make_fleet([
         node(report, f"reports/{report.host.name}-{place}.json")

@@ -131,11 +131,14 @@ DRIFTING: dict[str, Kind] = {
     "a slope of +10 %": slope(0.1),
 }
 
-LIMITS: dict[str, Kind] = {
+LASTING: dict[str, Kind] = {
     "noise that lasts 4 days": wander(96),
     "two levels, half each, 3 days at a time": two_levels(0.5, 72),
+}
+"""Nothing of it is drift, which a month does not tell for sure."""
+
+FAINT: dict[str, Kind] = {
     "a step of -10 %, 4 % outliers": with_outliers(step(-0.1, (0.25, 0.9)), 0.04),
     "a step of -7 %": step(-0.07, (0.25, 0.9)),
-    "a step of -30 % a day ago": step(-0.3, (29 / 30, 29 / 30)),
 }
-"""What cannot be told for sure in a month."""
+"""Drift that a month does not tell for sure."""

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from nodecheck import checks
 from nodecheck.checks import CHECKS
+from nodecheck.checks.cpu.facts import CpuFacts
 from nodecheck.checks.dram.facts import DramFacts
 from nodecheck.checks.gpu.facts import Gpu, GpuFacts
 from nodecheck.checks.memory.facts import Dimm
@@ -198,6 +199,16 @@ def test_a_gap_that_was_there_before_keeps_no_finding() -> None:
     gaps = ("disk.thin_pools",)
     assert len(differences(State(findings=(low,), unseen=gaps), State(unseen=gaps))) == 1
     assert differences(State(findings=(low,)), State(unseen=gaps)) == ()
+
+
+def test_a_dead_probe_clears_no_finding_of_another_check() -> None:
+    """mem.bandwidth_low rests on how many CPUs there are."""
+    sick = node()
+    assert "mem.bandwidth_low" in {finding.id for finding in sick.findings}
+    dead = Gap(check="cpu", field="*", reason=Reason.FAILED, detail="the cpu probe: died")
+    blind = judged(replace(node(cpu=CpuFacts()), gaps=(dead,)))
+    assert "mem.bandwidth_low" not in {finding.id for finding in blind.findings}
+    assert told(sick, blind, sick) == []
 
 
 @pytest.mark.parametrize("check", CHECKS)

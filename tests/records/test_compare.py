@@ -22,7 +22,6 @@ from nodecheck.records.compare.comparison import (
     Outcome,
     StrategyPair,
 )
-from nodecheck.records.compare.headline import times
 from nodecheck.records.figures import Kind
 from nodecheck.report import Report
 from nodecheck.serving import Storage
@@ -42,7 +41,7 @@ def finding(made: Comparison, name: str) -> FindingPair:
 
 
 def figure(made: Comparison, name: str) -> FigurePair:
-    [found] = [f for f in made.figures if f.measure.name == name]
+    [found] = [f for f in made.figures if f.metric.name == name]
     return found
 
 
@@ -162,7 +161,7 @@ def test_what_comes_and_goes_by_itself_is_no_difference() -> None:
     )
     made = compared(judged(before), judged(after))
     assert (made.headline, made.differs) == (SAME, False)
-    assert not [f for f in made.figures if f.measure.kind is Kind.MOMENTARY]
+    assert not [f for f in made.figures if f.metric.kind is Kind.MOMENTARY]
 
 
 @pytest.mark.parametrize(
@@ -196,11 +195,37 @@ def test_slower_memory_is_a_difference_though_nothing_else_changed() -> None:
     assert "gpu-resident" not in made.headline
 
 
-def test_a_disturbed_measurement_alone_is_no_difference() -> None:
-    before = measuring(read(42, 41, 43), read(12, 11, 13, threads=1))
-    after = measuring(read(42, 41, 43), read(9, 8, 10, "contended", threads=1))
-    made = compared(before, after)
-    assert (made.headline, made.differs) == (SAME, False)
+CLEAN = (read(42, 41, 43), read(12, 11, 13, threads=1))
+FEW_DISTURBED = (read(42, 41, 43), read(9, 8, 10, "contended", threads=1))
+DISTURBED = (read(20, 15, 40, "contended"), read(12, 11, 13, threads=1))
+WORSE = (read(10, 8, 20, "contended"), read(6, 5, 7, "contended", threads=1))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sides"),
+    [
+        pytest.param(CLEAN, FEW_DISTURBED, "", id="on one thread, which moves nothing"),
+        pytest.param(CLEAN, DISTURBED, "B", id="after"),
+        pytest.param(DISTURBED, CLEAN, "A", id="before"),
+        pytest.param(DISTURBED, WORSE, "A and B", id="both"),
+    ],
+)
+def test_a_disturbed_measurement_alone_is_no_difference(
+    before: tuple[Measurement, ...], after: tuple[Measurement, ...], sides: str
+) -> None:
+    made = compared(measuring(*before), measuring(*after))
+    why = f" Memory was disturbed in {sides}: what rests on it is not comparable." if sides else ""
+    assert (made.headline, made.differs) == (SAME + why, False)
+    assert any(each.moved for each in made.strategies) == bool(sides)
+
+
+def test_beside_what_changed_a_disturbed_measurement_is_told_before_what_rests_on_it() -> None:
+    made = compared(measuring(*CLEAN, name="masked"), measuring(*DISTURBED))
+    assert made.differs
+    assert (
+        "; memory was disturbed in B: what rests on it is not comparable; partial-offload "
+        in made.headline
+    )
 
 
 def test_less_latency_is_no_ratio_of_rates() -> None:
@@ -213,7 +238,7 @@ def test_less_latency_is_no_ratio_of_rates() -> None:
 
     pair = figure(compared(waiting(100e-9), waiting(150e-9)), "dram_latency@0")
     assert pair.certainty is Certainty.BEYOND
-    assert pair.measure.more_is_better is False
+    assert pair.metric.more_is_better is False
     assert pair.ratio == pytest.approx(1.5)
 
 
@@ -240,7 +265,7 @@ def test_a_counter_that_grew_is_a_difference_and_has_no_ratio() -> None:
     pair = figure(compared(one, other), "ecc_corrected@0000:01:00.0")
     assert (pair.ratio, pair.certainty) == (None, Certainty.BEYOND)
     assert compared(one, other).headline.startswith(
-        "ecc_corrected@0000:01:00.0 0 -> 12; ecc_corrected@0000:02:00.0 1 -> 13; 1 more figures. "
+        "ecc_corrected@0000:01:00.0 0 -> 12; ecc_corrected@0000:02:00.0 1 -> 13; 1 more figure. "
     )
 
 
@@ -253,6 +278,62 @@ def test_a_report_without_measurements_clears_no_finding() -> None:
     assert finding(made, "mem.bandwidth_low").outcome is Outcome.UNSEEN
     assert figure(made, "dram_read@8").certainty is Certainty.ONE_SIDED
     assert made.headline.startswith("memory was measured in A alone; ")
+
+
+@pytest.mark.parametrize(
+    "disturbed",
+    [
+        (read(4.7, 4.0, 9.0, "contended"),),
+        (read(13, threads=1), read(4.7, 4.0, 9.0, "contended")),  # one thread alone is no floor
+    ],
+)
+def test_a_disturbed_measurement_clears_no_finding(disturbed: tuple[Measurement, ...]) -> None:
+    slow = measuring(read(11.7, 11.6, 11.8))
+    made = compared(slow, measuring(*disturbed))
+    assert finding(made, "mem.bandwidth_low").outcome is Outcome.UNSEEN
+    assert "emory was disturbed in B: what rests on it is not comparable" in made.headline
+    back = compared(measuring(*disturbed), slow)
+    assert finding(back, "mem.bandwidth_low").outcome is Outcome.UNSEEN
+
+
+def without_driver(report: Report) -> Report:
+    """Its cards are known from PCI alone, as the driver does not answer."""
+    cards = tuple(
+        Gpu(index=g.index, pci_address=g.pci_address, vendor="nvidia", seen_by=("pci",))
+        for g in report.facts.gpus
+    )
+    gpu = replace(report.facts.gpu, state="unresponsive")
+    hangs = Gap(check="gpu", field="gpus", reason=Reason.TIMEOUT, detail="NVML: no answer")
+    made = replace(report, facts=replace(report.facts, gpus=cards, gpu=gpu), gaps=(hangs,))
+    return judged(made)
+
+
+def without(check: str, report: Report) -> Report:
+    """The probe of a check died."""
+    blank = msgspec.convert({}, type(getattr(report.facts, check)))
+    dead = Gap(check=check, field="*", reason=Reason.FAILED, detail="the probe died")
+    made = replace(report, facts=replace(report.facts, **{check: blank}), gaps=(dead,))
+    return judged(made)
+
+
+@pytest.mark.parametrize(
+    ("blind", "lost"),
+    [
+        (without_driver, {"tensor-parallel", "partial-offload", "host-kv-pool"}),
+        (lambda report: without("cpu", report), {"partial-offload", "cpu-only"}),
+        (lambda report: without("disk", report), {"model-load"}),
+    ],
+)
+def test_what_one_side_could_not_judge_has_not_gone(
+    blind: Callable[[Report], Report], lost: set[str]
+) -> None:
+    seeing = node("fast")
+    for made in (compared(seeing, blind(seeing)), compared(blind(seeing), seeing)):
+        unseen = {s.strategy for s in made.strategies if s.unseen}
+        assert unseen == lost
+        assert not any(s.moved for s in made.strategies if s.unseen)
+        assert not any(name in made.headline for name in unseen)
+        assert "What the node can do is unchanged" not in made.headline
 
 
 def test_a_log_that_could_not_be_read_clears_no_xid() -> None:
@@ -401,15 +482,6 @@ def test_a_strategy_that_came_or_went_is_named() -> None:
 
 
 # --- words ---
-
-
-@pytest.mark.parametrize(
-    ("ratio", "words"),
-    [(1.0, "1.00x"), (2.512, "2.51x"), (0.4, "0.40x"), (99.99, "99.99x"), (1234.5, "1234x"),
-     (0.0021, "0.0021x"), (0.0, "0.00x")],
-)  # fmt: skip
-def test_ratios_in_words(ratio: float, words: str) -> None:
-    assert times(ratio) == words
 
 
 def with_cards(change: Callable[[tuple[Gpu, ...]], tuple[Gpu, ...]]) -> Report:

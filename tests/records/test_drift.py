@@ -8,13 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from nodecheck.records.drift import Drift, drift, drifts, is_enough
-from nodecheck.records.figures import Kind, Measure
+from nodecheck.records.figures import Kind, Metric
 from nodecheck.records.series import DAY, HOUR, Points, Series
 from tests.records import simulated
 from tests.records.windows import FIRST
 
-READ = Measure("dram_read@8", "B/s", Kind.RATE, more_is_better=True)
-LATENCY = Measure("dram_latency@0", "s", Kind.RATE, more_is_better=False)
+READ = Metric("dram_read@8", "B/s", Kind.RATE, more_is_better=True)
+LATENCY = Metric("dram_latency@0", "s", Kind.RATE, more_is_better=False)
 HOURS = 2.0
 """Between two measurements."""
 
@@ -25,9 +25,9 @@ WITHOUT, WITH = 1000, 200
 """Series that are simulated."""
 
 
-def series(points: Points, measure: Measure = READ) -> Series:
+def series(points: Points, metric: Metric = READ) -> Series:
     times, values = zip(*points, strict=True)
-    return Series(measure=measure, times=times, values=values, flagged=(False,) * len(times))
+    return Series(metric=metric, times=times, values=values, flagged=(False,) * len(times))
 
 
 def of(kind: simulated.Kind, chance: Random, number: int = MONTH, hours: float = HOURS) -> Series:
@@ -52,6 +52,16 @@ def test_a_tenth_in_a_month_is_found(name: str) -> None:
     assert all(0.06 < abs(each.change) < 0.14 for each in found)
 
 
+@pytest.mark.parametrize("name", simulated.LASTING)
+def test_what_lasts_for_days_is_called_drift_once_in_twenty_at_most(name: str) -> None:
+    assert len(called(simulated.LASTING[name], name, WITH)) <= WITH // 20
+
+
+@pytest.mark.parametrize("name", simulated.FAINT)
+def test_what_is_faint_is_found_every_other_time(name: str) -> None:
+    assert len(called(simulated.FAINT[name], name, WITH)) >= 0.5 * WITH
+
+
 def test_a_third_less_on_the_last_day_of_a_month_is_found() -> None:
     chance = Random("last day")
     kind = simulated.step(-0.3, (29 / 30, 29 / 30))
@@ -74,7 +84,7 @@ def test_a_drift_says_since_when_from_what_and_to_what() -> None:
 def test_more_latency_is_worse_and_less_is_better() -> None:
     slower = of(simulated.step(0.2, (0.5, 0.5)), Random(1))
     faster = of(simulated.step(-0.2, (0.5, 0.5)), Random(1))
-    worse, better = (drift(replace(each, measure=LATENCY)) for each in (slower, faster))
+    worse, better = (drift(replace(each, metric=LATENCY)) for each in (slower, faster))
     assert worse is not None
     assert better is not None
     assert (worse.worse, better.worse) == (True, False)
@@ -84,11 +94,11 @@ def test_worse_is_told_first_then_the_largest() -> None:
     made = [
         replace(
             of(simulated.step(by, (0.5, 0.5)), Random(1)),
-            measure=Measure(str(by), "B/s", Kind.RATE, more_is_better=True),
+            metric=Metric(str(by), "B/s", Kind.RATE, more_is_better=True),
         )
         for by in (-0.1, 0.5, -0.3, 0.2)
     ]
-    assert [each.measure.name for each in drifts(made)] == ["-0.3", "-0.1", "0.5", "0.2"]
+    assert [each.metric.name for each in drifts(made)] == ["-0.3", "-0.1", "0.5", "0.2"]
 
 
 def test_disturbed_points_are_left_out() -> None:
@@ -126,7 +136,7 @@ def test_a_week_with_a_day_is_the_least_that_tells() -> None:
 def test_a_few_points_tell_nothing(number: int) -> None:
     points = simulated.points([1.0] * (number // 2) + [0.1] * (number - number // 2), 24.0)
     assert not is_enough(points)
-    empty = Series(measure=READ, times=(), values=(), flagged=())
+    empty = Series(metric=READ, times=(), values=(), flagged=())
     assert drift(series(points) if points else empty) is None
 
 

@@ -30,7 +30,7 @@ def report(facts: Facts, *measurements: Measurement, latencies: tuple[Latency, .
 
 
 def named(made: Report) -> dict[str, Figure]:
-    return {figure.measure.name: figure for figure in figures(made)}
+    return {figure.metric.name: figure for figure in figures(made)}
 
 
 def test_a_measurement_has_its_threads_in_its_name_and_keeps_its_spread() -> None:
@@ -40,8 +40,8 @@ def test_a_measurement_has_its_threads_in_its_name_and_keeps_its_spread() -> Non
     figure = made["dram_read@8"]
     assert (figure.value, figure.low, figure.high) == (11.7e9, 11e9, 12e9)
     assert figure.flags == ("contended",)
-    assert figure.measure.kind is Kind.RATE
-    assert figure.measure.more_is_better is True
+    assert figure.metric.kind is Kind.RATE
+    assert figure.metric.more_is_better is True
 
 
 def test_nodes_of_memory_are_told_apart() -> None:
@@ -62,7 +62,7 @@ def test_less_latency_is_better() -> None:
         spread_bytes=1 << 30,
     )
     figure = named(report(Facts(), latencies=(latency,)))["dram_latency@0"]
-    assert (figure.value, figure.measure.unit, figure.measure.more_is_better) == (9e-8, "s", False)
+    assert (figure.value, figure.metric.unit, figure.metric.more_is_better) == (9e-8, "s", False)
 
 
 def test_room_is_that_of_file_systems_that_keep_files() -> None:
@@ -76,7 +76,7 @@ def test_room_is_that_of_file_systems_that_keep_files() -> None:
     )  # fmt: skip
     made = named(report(Facts(disk=DiskFacts(filesystems=(root(57, 950), *others)))))
     assert {n: f.value for n, f in made.items()} == {"disk_available@/": 57.0}
-    assert made["disk_available@/"].measure.kind is Kind.ROOM
+    assert made["disk_available@/"].metric.kind is Kind.ROOM
 
 
 def test_counters_of_cards_links_memory_disks_and_the_kernel_log() -> None:
@@ -100,7 +100,7 @@ def test_counters_of_cards_links_memory_disks_and_the_kernel_log() -> None:
     counted = {
         name: figure.value
         for name, figure in named(report(facts)).items()
-        if figure.measure.kind is Kind.COUNTER
+        if figure.metric.kind is Kind.COUNTER
     }
     assert counted == {
         f"ecc_corrected@{ADDRESS}": 3, f"pcie_replays@{ADDRESS}": 9,
@@ -112,7 +112,7 @@ def test_counters_of_cards_links_memory_disks_and_the_kernel_log() -> None:
 
 def test_free_memory_is_momentary() -> None:
     made = named(report(three_l40().facts))
-    assert made["memory_available"].measure.kind is Kind.MOMENTARY
+    assert made["memory_available"].metric.kind is Kind.MOMENTARY
 
 
 def test_of_two_with_one_name_the_first_counts() -> None:

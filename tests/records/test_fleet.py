@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,10 +25,19 @@ from nodecheck.model import (
     Remedy,
     Severity,
     Status,
+    pretty_json,
 )
-from nodecheck.records.figures import Figure, Kind, Measure
-from nodecheck.records.fleet.fleet import json_schema, make_fleet, to_json
-from nodecheck.records.fleet.nodes import Card, Feature, Node, node
+from nodecheck.records.figures import Figure, Kind, Metric
+from nodecheck.records.fleet.fleet import Fleet, make_fleet
+from nodecheck.records.fleet.nodes import (
+    IN_HARDWARE,
+    TOLD_OTHERWISE,
+    Card,
+    Feature,
+    Node,
+    node,
+)
+from nodecheck.records.state import state
 from nodecheck.report import Report
 from nodecheck.units import GIB
 from tests.bench.fleet import bare
@@ -43,6 +53,7 @@ from tests.records.fleets import (
     with_facts,
     with_finding,
 )
+from tests.records.sides import judged
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "fleet.schema.json"
 
@@ -204,7 +215,7 @@ class TestFigures:
         assert report.strategies
         flagged = replace(report.measurements[0], flags=("unsteady",))
         reduced = node(replace(report, measurements=(flagged,)), "x.json")
-        ways = [f for f in reduced.figures if f.measure.unit != "B/s"]
+        ways = [f for f in reduced.figures if f.metric.unit != "B/s"]
         assert ways
         assert all(figure.flags == ("unsteady",) for figure in ways)
 
@@ -231,7 +242,25 @@ def replace_all(report: Report, factor: float) -> tuple[object, ...]:
     )
 
 
+def with_cards_of(report: Report, **members: Any) -> Report:
+    """All its cards with other members."""
+    cards = tuple(replace(each, pci_device_id="10de:26b5", **members) for each in report.facts.gpus)
+    return replace(report, facts=replace(report.facts, gpus=cards))
+
+
 class TestFeatures:
+    def test_what_is_left_out_is_there_to_be_left_out(self) -> None:
+        full = with_facts(member(0), cpu={"sockets": 2})
+        traits = {
+            (each.check, each.field) for each in state(with_cards_of(full, seen_by=("pci",))).traits
+        }
+        assert traits >= IN_HARDWARE | TOLD_OTHERWISE
+
+    def test_vram_is_told_once(self) -> None:
+        told = [each.name for each in node(member(0), "x.json").features]
+        assert told.count("VRAM") == 1
+        assert "GPU" not in told
+
     def test_another_driver_is_odd_where_few_have_it(self) -> None:
         made = changed(20, 4, lambda r: with_facts(r, gpu={"driver_version": "535.183.01"}))
         assert told(made) == {"gpu004": [("GPU driver", "535.183.01", "550.54.14")]}
@@ -253,6 +282,17 @@ class TestFeatures:
         gap = Gap(check="gpu", field="driver_version", reason=Reason.TIMEOUT, detail="hung")
         assert changed(9, 4, lambda report: without(report, gap)).odd == ()
 
+    def test_a_driver_that_hangs_is_no_missing_hardware(self) -> None:
+        """Cards are known by their PCI facts alone, and no more was seen of the driver."""
+        seen_by = ("nvml", "pci")
+        reports = [with_cards_of(r, seen_by=seen_by, mig=False) for r in healthy(20)]
+        bare = {"seen_by": ("pci",), "name": None, "memory_bytes": None, "mig": None}
+        hung = with_cards_of(reports[4], **bare, link_width=None, link_generation_max=None)
+        gap = Gap(check="gpu", field="gpus", reason=Reason.TIMEOUT, detail="hung")
+        reports[4] = replace(with_facts(hung, gpu={"state": "hung", "driver_version": None}),
+                             gaps=(gap,))  # fmt: skip
+        assert told(fleet(reports)) == {}
+
     def test_a_narrow_link_is_told_with_its_place(self) -> None:
         made = changed(9, 4, lambda report: with_cards(report, 8, link_width=8))
         assert told(made) == {"gpu004": [("PCIe link", "Gen4 x8 at 0000:01:00.0", "8x Gen4 x16")]}
@@ -261,7 +301,7 @@ class TestFeatures:
         usable = tuple(f for f in model().facts.cpu.usable_flags or () if f not in ("avx2", "fma"))
         made = changed(9, 4, lambda report: with_facts(report, cpu={"usable_flags": usable}))
         (oddity,) = odd(made)["gpu004"].oddities
-        assert (oddity.name, oddity.value) == ("instruction sets", "lacks avx2, fma")
+        assert (oddity.name, oddity.value) == ("instruction sets", "lacks avx2 and fma")
 
     def test_a_missing_disk_is_odd_one_more_is_not(self) -> None:
         data = Filesystem(
@@ -291,6 +331,25 @@ class TestFeatures:
         made = changed(20, 4, lambda report: with_finding(report, XID))
         assert told(made) == {"gpu004": [("gpu.xid", "critical: 0000:01:00.0", "none")]}
         assert odd(made)["gpu004"].status is Status.CRITICAL
+
+    def test_a_finding_that_the_others_could_not_look_for_is_not_odd(self) -> None:
+        reports = [replace(report, measurements=()) for report in healthy(9)]
+        slow = replace(XID, id="mem.bandwidth_low", severity=Severity.WARNING, subject="RAM")
+        reports[4] = with_finding(member(4), slow)
+        assert told(fleet(reports)) == {}
+        measured = with_finding(member(4), slow)
+        assert told(changed(9, 4, lambda _: measured)) == {
+            "gpu004": [("mem.bandwidth_low", "warning: RAM", "none")]
+        }
+
+    def test_an_estimate_of_memory_that_was_not_measured_is_not_held_against_others(self) -> None:
+        slower = {"dram_read_64": 0.05, "dram_read_1": 0.5}  # than the cards' links
+        reports = [judged(member(n, **slower)) for n in range(9)]
+        reports[4] = judged(replace(reports[4], measurements=()))
+        pools = [next(s.high for s in r.strategies if s.strategy == "host-kv-pool")
+                 for r in reports[3:5]]  # fmt: skip
+        assert pools[0] != pools[1]
+        assert told(fleet(reports)) == {}
 
     def test_one_that_many_have_is_counted(self) -> None:
         made = fleet([with_finding(report, XID) if n % 2 else report
@@ -355,11 +414,11 @@ class TestJson:
     def test_it_is_valid_against_the_published_schema(self) -> None:
         made = changed(9, 4, lambda report: with_cards(report, 7, link_width=8))
         jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(
-            json.loads(to_json(made))
+            json.loads(pretty_json(made))
         )
 
     def test_the_published_schema_is_the_one_in_force(self) -> None:
-        in_force = json.loads(json.dumps(json_schema()))
+        in_force = json.loads(json.dumps(msgspec.json.schema(Fleet)))
         assert json.loads(SCHEMA.read_text()) == in_force, "run: make schema"
 
     def test_the_matrix_holds_the_odd_and_a_sample(self) -> None:
@@ -377,8 +436,8 @@ class TestJson:
 TEXT = st.sampled_from(["", "a", "b", "\x1b[31m", "8x c, 1x d"])
 FIGURES = st.builds(
     Figure,
-    measure=st.builds(
-        Measure,
+    metric=st.builds(
+        Metric,
         name=st.sampled_from(["dram_read@8", "dram_read@x", "cpu-only", "@"]),
         unit=st.sampled_from(["B/s", "s", "tok/s"]),
         kind=st.just(Kind.RATE),

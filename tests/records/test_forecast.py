@@ -8,14 +8,14 @@ from random import Random
 
 import pytest
 
-from nodecheck.records.figures import Kind, Measure
+from nodecheck.records.figures import Kind, Metric
 from nodecheck.records.forecast import HORIZON_DAYS, Forecast, forecast, forecasts
 from nodecheck.records.series import HOUR, Series
 from tests.records.filling import DAILY, FILLING, HISTORY_HOURS, NOT_FILLING, Disk
 from tests.records.windows import FIRST
 
 GB = 1e9
-DISK = Measure("disk_available@/", "B", Kind.ROOM, more_is_better=True)
+DISK = Metric("disk_available@/", "B", Kind.ROOM, more_is_better=True)
 DISKS = 120
 """That are simulated."""
 
@@ -26,7 +26,7 @@ NOISE_GB = 0.5
 def room(values: Sequence[float], hours: int = 1, name: str = DISK.name) -> Series:
     """Of so many GB, so many hours apart."""
     return Series(
-        measure=Measure(name, "B", Kind.ROOM, more_is_better=True),
+        metric=Metric(name, "B", Kind.ROOM, more_is_better=True),
         times=tuple(FIRST + HOUR * hours * n for n in range(len(values))),
         values=tuple(value * GB for value in values),
         flagged=(False,) * len(values),
@@ -113,4 +113,4 @@ def test_the_soonest_is_told_first() -> None:
         room([300 - daily * n / 24 for n in range(720)], name=f"disk_available@/{daily}")
         for daily in (1, 5, 2)
     ]
-    assert [each.measure.name[-1] for each in forecasts(made)] == ["5", "2", "1"]
+    assert [each.metric.name[-1] for each in forecasts(made)] == ["5", "2", "1"]

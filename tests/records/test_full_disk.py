@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from nodecheck.model import pretty_json
 from nodecheck.records import database
-from nodecheck.report import to_json
 from tests.cli.test_commands import failed, run
 from tests.records.histories import NOON, report
 
@@ -52,7 +52,7 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def saved(tmp_path: Path) -> str:
-    (tmp_path / "report.json").write_bytes(to_json(report(NOON)))
+    (tmp_path / "report.json").write_bytes(pretty_json(report(NOON)))
     return str(tmp_path / "report.json")
 
 

@@ -27,9 +27,21 @@ def counted(*values: float | None) -> tuple[Growth, ...]:
 
 def test_a_counter_that_rose_tells_by_how_much_and_when_last() -> None:
     (found,) = counted(3, 3, 5, 5, 6, 6)
-    assert (found.measure.name, found.by) == ("ecc", 3)
+    assert (found.metric.name, found.by) == ("ecc", 3)
     assert found.newest == FIRST + 4 * HOUR
     assert found.over_seconds == 5 * HOUR
+
+
+def test_the_time_that_it_rose_in_is_that_in_which_it_was_read() -> None:
+    (found,) = counted(*[None] * 700, *range(20), *[None] * 10)
+    assert (found.by, found.over_seconds) == (19, 19 * HOUR)
+
+
+def test_a_counter_that_was_read_among_others_and_alone_has_one_span() -> None:
+    ecc, other = counter("ecc", 1), counter("ram_corrected@mc0", 7)
+    rows = [(ecc,), (other,), (ecc, other), (counter("ecc", 5),), (other,)]
+    (found,) = growths(assembled(*((NOTHING, row) for row in rows)))
+    assert (found.by, found.over_seconds) == (4, 3 * HOUR)
 
 
 def test_a_counter_that_stands_has_not_grown() -> None:
@@ -64,7 +76,7 @@ def test_what_is_no_counter_is_left_out() -> None:
 def test_those_that_grew_last_come_first() -> None:
     rows = [(counter("a", min(n, 2)), counter("b", n), counter("c", min(n, 2))) for n in range(5)]
     found = growths(assembled(*((NOTHING, row) for row in rows)))
-    assert [each.measure.name for each in found] == ["b", "a", "c"]
+    assert [each.metric.name for each in found] == ["b", "a", "c"]
 
 
 def test_a_reset_within_one_of_many_snapshots_is_not_missed() -> None:
@@ -78,8 +90,8 @@ def test_each_card_has_its_own_counters() -> None:
     cards = [replace(l40(n), ecc_volatile_correctable=0) for n in range(3)]
     worse = [cards[0], replace(cards[1], ecc_volatile_correctable=12), cards[2]]
     (found,) = growths(window(three(gpus=tuple(cards)), three(gpus=tuple(worse))))
-    assert found.measure.name == "ecc_corrected@0000:02:00.0"
-    assert found.measure.kind is Kind.COUNTER
+    assert found.metric.name == "ecc_corrected@0000:02:00.0"
+    assert found.metric.kind is Kind.COUNTER
 
 
 def logged(*counts: int | None) -> tuple[Growth, ...]:
@@ -97,8 +109,11 @@ def _with_log(count: int | None) -> Report:
 
 def test_an_xid_that_appears_in_a_log_that_was_read_has_risen() -> None:
     (found,) = logged(0, 0, 1)
-    assert (found.measure.name, found.by) == (f"xid_79@{ADDRESS}", 1)
+    assert (found.metric.name, found.by) == (f"xid_79@{ADDRESS}", 1)
     assert found.newest == FIRST + 2 * HOUR
+    assert found.over_seconds == 2 * HOUR
+    (late,) = logged(None, None, 0, 1, 1, None)
+    assert late.over_seconds == 2 * HOUR
 
 
 def test_an_xid_in_the_first_log_that_could_be_read_may_be_old() -> None:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from nodecheck.model import Severity, pretty_json
 from nodecheck.records.figures import Figure
 from nodecheck.records.history import History, make_history
-from nodecheck.records.series import HOUR, Window
+from nodecheck.records.series import HOUR, Listed, Window
 from nodecheck.records.state import State, Told, Trait
 from tests.nodes import root
 from tests.records.windows import FIRST, assembled, counter, rate, room, three, window
@@ -43,12 +43,12 @@ def test_a_month_tells_its_changes_drifts_forecasts_and_counters() -> None:
     assert (made.node, made.count) == ("node7", 240)
     assert (made.first, made.last) == (FIRST, FIRST + 239 * 3 * HOUR)
     assert [each.difference.name for each in made.changes] == ["GPU driver"]
-    assert [(d.measure.name, d.worse) for d in made.drifts] == [("dram_read@8", True)]
-    assert [each.measure.name for each in made.forecasts] == ["disk_available@/"]
-    assert [(each.measure.name, each.by) for each in made.growths] == [
+    assert [(d.metric.name, d.worse) for d in made.drifts] == [("dram_read@8", True)]
+    assert [each.metric.name for each in made.forecasts] == ["disk_available@/"]
+    assert [(each.metric.name, each.by) for each in made.growths] == [
         ("ecc_corrected@0000:01:00.0", 3)
     ]
-    assert made.notes == ()
+    assert made.untold == ()
 
 
 def test_real_reports_make_a_history() -> None:
@@ -62,37 +62,25 @@ def test_real_reports_make_a_history() -> None:
     assert (made.drifts, made.forecasts, made.growths) == ((), (), ())
 
 
-def test_too_few_undisturbed_measurements_are_told() -> None:
-    made = make_history(month("contended"))
-    assert made.drifts == ()
-    (note,) = made.notes
-    assert note == (
-        "1 of 1 figure had too few undisturbed measurements to tell drift: 0 of 240 at most, "
-        "one an hour; 13 on 8 days are needed"
-    )
-
-
-def test_a_short_history_is_told_to_be_too_short() -> None:
+def test_a_short_history_says_nothing_of_what_takes_time() -> None:
     made = make_history(window(three(), three()))
-    (note,) = made.notes
-    assert note == (
-        "2 of 2 figures had too few undisturbed measurements to tell drift: 2 of 2 at most, "
-        "one an hour; 13 on 8 days are needed"
-    )
+    assert made.untold == ("drifts", "forecasts")
 
 
-def test_snapshots_without_measurements_are_counted() -> None:
-    quick = (NODE, (room("disk_available@/", 1e9),))
-    full = (NODE, (rate("dram_read@8", 60e9), room("disk_available@/", 1e9)))
-    assert make_history(assembled(quick, quick)).notes == (
-        "no snapshot holds measurements, so drift is not told (--quick leaves them out)",
-    )
-    notes = make_history(assembled(*[full, quick, quick] * 24, every=8 * HOUR)).notes
-    assert notes == ("48 of 72 snapshots hold no measurements",)
+def test_what_is_told_of_is_not_untold() -> None:
+    assert make_history(month()).untold == ()
+    assert make_history(month("contended")).untold == ("drifts",)
+
+
+def test_the_latest_are_listed_as_they_were_read() -> None:
+    listed = (Listed(id=7, time=FIRST, status="ok", headline="Nothing was found."),)
+    assert make_history(month(), listed).latest == listed
 
 
 def test_an_empty_history_is_one() -> None:
-    assert make_history(Window()) == History(node=None, count=0, first=None, last=None)
+    made = make_history(Window())
+    assert (made.node, made.count, made.first, made.last) == (None, 0, None, None)
+    assert made.notes == ()
 
 
 def test_a_node_without_a_name_has_none() -> None:
@@ -104,20 +92,6 @@ def test_its_json_is_valid_against_its_schema() -> None:
         text = pretty_json(make_history(each))
         assert text.endswith(b"}\n")
         jsonschema.Draft202012Validator(msgspec.json.schema(History)).validate(json.loads(text))
-
-
-def test_a_drift_that_began_with_another_nodecheck_says_so() -> None:
-    columns = month()
-    updated = [
-        replace(each, traits=(Trait("host", "version", "nodecheck", None, version), *each.traits))
-        for version, each in zip(("1", "2"), columns.state_by_id.values(), strict=True)
-    ]
-    states = tuple(int(time - FIRST >= 360 * HOUR) for time in columns.times)
-    made = make_history(replace(columns, states=states, state_by_id=dict(enumerate(updated))))
-    assert made.drifts
-    assert made.notes == (
-        "nodecheck changed on the day that a figure drifted from: it may measure otherwise",
-    )
 
 
 FIGURES = st.one_of(
@@ -132,7 +106,7 @@ STATES = st.builds(
     findings=st.sampled_from([(), (Told("gpu", "gpu.slow", "0", Severity.WARNING),)]),
     unseen=st.sampled_from([(), ("gpu.*",), ("gpu.gpus", "kernel_log.source")]),
 )
-SNAPSHOTS = st.tuples(STATES, st.lists(FIGURES, unique_by=lambda f: f.measure.name).map(tuple))
+SNAPSHOTS = st.tuples(STATES, st.lists(FIGURES, unique_by=lambda f: f.metric.name).map(tuple))
 
 
 @settings(max_examples=200, deadline=None)

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from nodecheck.model import pretty_json
 from nodecheck.records import database
-from nodecheck.report import to_json
 from tests.cli.test_commands import NODECHECK
 from tests.records.histories import NOON, report
 
@@ -79,7 +79,7 @@ def test_500_kills_lose_nothing_that_was_told_to_be_stored(
     tmp_path: Path, record_testsuite_property: Callable[[str, object], None]
 ) -> None:
     saved = tmp_path / "report.json"
-    saved.write_bytes(to_json(report(NOON)))
+    saved.write_bytes(pretty_json(report(NOON)))
     takes = max(duration(saved, tmp_path) for _ in range(3))
     chance = random.Random(20261130)
     midst = told = 0

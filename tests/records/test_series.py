@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nodecheck.records.figures import Figure, Kind, Measure, figures
+from nodecheck.records.figures import Figure, Kind, Metric, figures
 from nodecheck.records.series import (
     DAY,
     HOUR,
@@ -12,8 +12,9 @@ from nodecheck.records.series import (
     Series,
     Window,
     buckets,
+    every_point,
     hourly,
-    metric,
+    series_of,
     stretches,
 )
 from nodecheck.records.state import State
@@ -30,9 +31,9 @@ def test_every_figure_of_a_report_comes_out_as_it_went_in() -> None:
     made = three()
     columns = window(made, made)
     for each in figures(made):
-        found = metric(columns, each.measure.name)
+        found = series_of(columns, each.metric.name)
         assert found is not None
-        assert found.measure == each.measure
+        assert found.metric == each.metric
         assert found.values == (each.value, each.value)
         assert found.flagged == (bool(each.flags),) * 2
         assert found.times == (FIRST, FIRST + HOUR)
@@ -40,21 +41,21 @@ def test_every_figure_of_a_report_comes_out_as_it_went_in() -> None:
 
 def test_a_figure_that_some_snapshots_lack_has_the_others_points() -> None:
     quick, full = (room("disk_available@/", 1.0),), (rate("dram_read@8", 5.0),)
-    found = metric(snapshots(full, quick, (*quick, *full), quick), "dram_read@8")
+    found = series_of(snapshots(full, quick, (*quick, *full), quick), "dram_read@8")
     assert found is not None
     assert found.times == (FIRST, FIRST + 2 * HOUR)
 
 
 def test_a_figure_that_changed_its_unit_is_that_of_the_newest() -> None:
-    old = Figure(measure=Measure("power", "W", Kind.RATE, more_is_better=None), value=300.0)
-    found = metric(snapshots((old,), (rate("power", 7.0),)), "power")
+    old = Figure(metric=Metric("power", "W", Kind.RATE, more_is_better=None), value=300.0)
+    found = series_of(snapshots((old,), (rate("power", 7.0),)), "power")
     assert found is not None
-    assert (found.measure.unit, found.values) == ("B/s", (7.0,))
+    assert (found.metric.unit, found.values) == ("B/s", (7.0,))
 
 
 def test_there_is_no_figure_that_no_snapshot_has() -> None:
-    assert metric(snapshots((room("disk_available@/", 1.0),)), "dram_read@8") is None
-    assert metric(Window(), "dram_read@8") is None
+    assert series_of(snapshots((room("disk_available@/", 1.0),)), "dram_read@8") is None
+    assert series_of(Window(), "dram_read@8") is None
 
 
 @pytest.mark.parametrize("number", [1, 7, 8, 9, 30])
@@ -65,7 +66,7 @@ def test_each_of_many_figures_has_its_own_flag(number: int) -> None:
     assert [s.flagged[0] for s in hourly(columns, Kind.RATE)] == flagged
     assert [bool(s.clean()) for s in hourly(columns, Kind.RATE)] == [not f for f in flagged]
     for place, expected in enumerate(flagged):
-        found = metric(columns, f"r@{place}")
+        found = series_of(columns, f"r@{place}")
         assert found is not None
         assert found.flagged == (expected,)
 
@@ -78,6 +79,19 @@ def test_an_hour_is_told_by_its_snapshot_that_was_disturbed_least() -> None:
     (series,) = hourly(snapshots(*rows, every=60), Kind.RATE)
     assert series.values == (40, 119, 179)
     assert series.flagged == (False, True, True)
+
+
+def test_every_point_is_there_flagged_or_not() -> None:
+    quick = (room("disk_available@/", 1.0),)
+    full = (*quick, rate("dram_read@8", 5.0)), (*quick, rate("dram_read@8", 4.0, "contended"))
+    rows = [full[minute // 10 % 2] if minute % 10 == 0 else quick for minute in range(600)]
+    columns = snapshots(*rows, every=60)
+    for kind in (Kind.RATE, Kind.ROOM):
+        (series,) = every_point(columns, kind)
+        assert series == series_of(columns, series.metric.name)
+    (read,) = every_point(columns, Kind.RATE)
+    assert (len(read.values), sum(read.flagged)) == (60, 30)
+    assert every_point(Window(), Kind.RATE) == ()
 
 
 def test_an_hour_of_room_is_told_by_its_last_snapshot() -> None:
@@ -98,14 +112,14 @@ def test_a_mount_that_went_is_no_series_and_one_that_failed_once_is() -> None:
     root, gone = room("disk_available@/", 1.0), room("disk_available@/mnt", 1.0)
     flaky = room("disk_available@/srv", 1.0)
     rows = [(root, gone, flaky)] * 24 + [(root, flaky)] * 47 + [(root,)]
-    names = {series.measure.name for series in hourly(snapshots(*rows), Kind.ROOM)}
+    names = {series.metric.name for series in hourly(snapshots(*rows), Kind.ROOM)}
     assert names == {"disk_available@/", "disk_available@/srv"}
 
 
 def test_kinds_are_kept_apart() -> None:
     columns = snapshots((counter("ecc", 1), rate("dram_read@8", 5.0), room("disk@/", 2.0)))
     for kind, name in ((Kind.RATE, "dram_read@8"), (Kind.ROOM, "disk@/"), (Kind.COUNTER, "ecc")):
-        assert [series.measure.name for series in hourly(columns, kind)] == [name]
+        assert [series.metric.name for series in hourly(columns, kind)] == [name]
     assert hourly(columns, Kind.MOMENTARY) == ()
     assert hourly(Window(), Kind.RATE) == ()
 
@@ -126,7 +140,7 @@ def test_buckets_are_whole_days_and_leave_out_days_of_few_points() -> None:
 
 def test_clean_points_are_those_without_a_flag() -> None:
     series = Series(
-        measure=rate("dram_read@8", 1.0).measure,
+        metric=rate("dram_read@8", 1.0).metric,
         times=(0, DAY), values=(1.0, 2.0), flagged=(True, False),
     )  # fmt: skip
     assert series.clean() == [(DAY, 2.0)]

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from nodecheck.diagnose import diagnose
 from nodecheck.policy import Policy
-from nodecheck.records.figures import Figure, Kind, Measure, figures
+from nodecheck.records.figures import Figure, Kind, Metric, figures
 from nodecheck.records.series import HOUR, Window, pack
 from nodecheck.records.state import State, state
 from nodecheck.report import HostInfo, Report
@@ -31,7 +31,7 @@ def assembled(*snapshots: tuple[State, tuple[Figure, ...]], every: int = HOUR) -
         times=tuple(FIRST + every * number for number in range(len(snapshots))),
         statuses=("ok",) * len(snapshots),
         states=tuple(states[each] for each, _ in snapshots),
-        layouts=tuple(layouts[measures] for measures, _ in packed),
+        layouts=tuple(layouts[metrics] for metrics, _ in packed),
         packed=tuple(values for _, values in packed),
         state_by_id={number: each for each, number in states.items()},
         layout_by_id={number: each for each, number in layouts.items()},
@@ -57,13 +57,13 @@ def judged(made: Report) -> Report:
 
 
 def counter(name: str, value: float) -> Figure:
-    return Figure(measure=Measure(name, "", Kind.COUNTER, more_is_better=False), value=value)
+    return Figure(metric=Metric(name, "", Kind.COUNTER, more_is_better=False), value=value)
 
 
 def rate(name: str, value: float, *flags: str) -> Figure:
-    measure = Measure(name, "B/s", Kind.RATE, more_is_better=True)
-    return Figure(measure=measure, value=value, flags=flags)
+    metric = Metric(name, "B/s", Kind.RATE, more_is_better=True)
+    return Figure(metric=metric, value=value, flags=flags)
 
 
 def room(name: str, value: float) -> Figure:
-    return Figure(measure=Measure(name, "B", Kind.ROOM, more_is_better=True), value=value)
+    return Figure(metric=Metric(name, "B", Kind.ROOM, more_is_better=True), value=value)

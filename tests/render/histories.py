@@ -6,11 +6,11 @@ import random
 
 from nodecheck.records.changes import Change, Difference
 from nodecheck.records.drift import Drift
-from nodecheck.records.figures import Kind, Measure
+from nodecheck.records.figures import Kind, Metric
 from nodecheck.records.forecast import Forecast
 from nodecheck.records.growth import Growth
 from nodecheck.records.history import History
-from nodecheck.records.series import Series
+from nodecheck.records.series import Listed, Series
 
 HOUR, DAY = 3600, 86_400
 LAST = 1_795_958_880
@@ -18,11 +18,11 @@ LAST = 1_795_958_880
 
 FIRST = LAST - 30 * DAY
 
-READ = Measure("dram_read@8", "B/s", Kind.RATE, more_is_better=True)
-LATENCY = Measure("dram_latency@0", "s", Kind.RATE, more_is_better=False)
-DISK = Measure("disk_available@/srv/models", "B", Kind.ROOM, more_is_better=True)
-ECC = Measure("ecc_corrected@0000:41:00.0", "", Kind.COUNTER, more_is_better=False)
-AER = Measure("aer_correctable@0000:40:01.1", "", Kind.COUNTER, more_is_better=False)
+READ = Metric("dram_read@8", "B/s", Kind.RATE, more_is_better=True)
+LATENCY = Metric("dram_latency@0", "s", Kind.RATE, more_is_better=False)
+DISK = Metric("disk_available@/srv/models", "B", Kind.ROOM, more_is_better=True)
+ECC = Metric("ecc_corrected@0000:41:00.0", "", Kind.COUNTER, more_is_better=False)
+AER = Metric("aer_correctable@0000:40:01.1", "", Kind.COUNTER, more_is_better=False)
 
 FLAGS = ("3dnowprefetch", "abm", "avx", "avx2", "bmi1", "bmi2", "erms", "f16c", "fma", "movbe")
 
@@ -39,6 +39,13 @@ def change(time: int, snapshot: int, difference: Difference, repeats: int = 1) -
     first = time - repeats * DAY if repeats > 1 else time
     return Change(time=time, snapshot=snapshot, difference=difference, repeats=repeats, first=first)
 
+
+HEADLINE = ("The hypervisor hides AVX2 and FMA. Weights on the CPU decode at 0.2-0.5 tok/s (27B "
+            "dense, 4-bit). Serving from the GPUs alone is not affected.")  # fmt: skip
+LATEST = tuple(
+    Listed(id=43_200 - n, time=LAST - 60 * n, status=status, headline=headline)
+    for n, (status, headline) in enumerate([("critical", HEADLINE), ("ok", "Nothing was found.")])
+)
 
 COLD_START = LAST - 47 * HOUR
 FULL = History(
@@ -62,32 +69,26 @@ FULL = History(
         change(LAST - 20 * DAY, 14_400, trait("GPU", "0000:81:00.0", None, "NVIDIA L40")),
     ),
     drifts=(
-        Drift(measure=READ, since=LAST - 12 * DAY, before=24.1e9, after=21.9e9, spread=0.012,
+        Drift(metric=READ, since=LAST - 12 * DAY, before=24.1e9, after=21.9e9, spread=0.012,
               points=700, gradual=False),
-        Drift(measure=LATENCY, since=LAST - 25 * DAY, before=104e-9, after=98.2e-9, spread=0.021,
+        Drift(metric=LATENCY, since=LAST - 25 * DAY, before=104e-9, after=98.2e-9, spread=0.021,
               points=512, gradual=True),
     ),
     forecasts=(
-        Forecast(measure=DISK, now=57 * 2**30, per_day=(2.2 * 2**30, 3.1 * 2**30),
+        Forecast(metric=DISK, now=57 * 2**30, per_day=(2.2 * 2**30, 3.1 * 2**30),
                  days=(18.4, 25.9)),
     ),
     growths=(
-        Growth(measure=ECC, by=412, over_seconds=30 * DAY, newest=LAST - HOUR),
-        Growth(measure=AER, by=3, over_seconds=30 * DAY, newest=LAST - 19 * DAY),
+        Growth(metric=ECC, by=412, over_seconds=30 * DAY, newest=LAST - HOUR),
+        Growth(metric=AER, by=3, over_seconds=30 * DAY, newest=LAST - 19 * DAY),
     ),
     notes=("What limits drift was measured on fewer than 8 days for decode from cache, q4_k",),
+    latest=LATEST,
 )  # fmt: skip
 """A month in which much happened."""
 
-QUIET = History(node="node7", count=720, first=FIRST, last=LAST)
-ONE = History(node=None, count=1, first=LAST, last=LAST)
-
-HEADLINE = ("The hypervisor hides AVX2 and FMA. Weights on the CPU decode at 0.2-0.5 tok/s (27B "
-            "dense, 4-bit). Serving from the GPUs alone is not affected.")  # fmt: skip
-LATEST = tuple(
-    (43_200 - n, LAST - 60 * n, *(("critical", HEADLINE), ("ok", "Nothing was found."))[n % 2])
-    for n in range(5)
-)
+QUIET = History(node="node7", count=720, first=FIRST, last=LAST, latest=LATEST)
+ONE = History(node=None, count=1, first=LAST, last=LAST, latest=LATEST[:1])
 
 
 def measured(
@@ -101,13 +102,13 @@ def measured(
         flag = noise.random() < flagged
         points.append((FIRST + hour * HOUR, value * (noise.uniform(0.5, 0.9) if flag else 1), flag))
     times, values, flags = zip(*points, strict=True)
-    return Series(measure=READ, times=times, values=values, flagged=flags)
+    return Series(metric=READ, times=times, values=values, flagged=flags)
 
 
-def series(measure: Measure, *points: tuple[int, float], flagged: bool = False) -> Series:
+def series(metric: Metric, *points: tuple[int, float], flagged: bool = False) -> Series:
     """Points by the hour that they are of."""
     return Series(
-        measure=measure,
+        metric=metric,
         times=tuple(FIRST + hour * HOUR for hour, _ in points),
         values=tuple(value for _, value in points),
         flagged=(flagged,) * len(points),

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from nodecheck import __version__
+from nodecheck.checks.disk.facts import DiskFacts
+from nodecheck.model import Gap, Reason
 from nodecheck.records.compare.compare import compare
 from nodecheck.records.compare.comparison import Comparison
 from nodecheck.render.compare import render
@@ -132,6 +134,41 @@ def test_what_one_side_could_not_see_is_told_and_nothing_concluded() -> None:
         "unseen ! mem.bandwidth_low in A; B could not look: Memory is read at 11.7 GB/s"
     )
     assert row(ONE_SIDED, "memory read, 8").endswith("11.7 GB/s - - in A alone")
+
+
+def test_a_way_that_one_side_could_not_judge_is_said_to_be_so() -> None:
+    seen = node("fast")
+    dead = Gap(check="disk", field="*", reason=Reason.FAILED, detail="the probe died")
+    blind = judged(replace(seen, facts=replace(seen.facts, disk=DiskFacts()), gaps=(dead,)))
+    made = compared(measuring(read(42, 41, 43)), replace(blind, measurements=(read(21, 20, 22),)))
+    assert row(made, "model-load").startswith("model-load unknown not judged A: not known")
+    assert "not judged" in page()(made)
+    assert "model-load" not in text(made).partition("UNCHANGED")[2]
+
+
+def test_what_a_disturbed_measurement_moved_is_told_as_no_difference() -> None:
+    made = compared(measuring(read(42, 41, 43)), measuring(read(20, 15, 40, "contended")))
+    said = "No difference beyond noise. Memory was disturbed in B: what rests on it is not"
+    assert said in " ".join(text(made).split())
+    shown = paged(made)
+    assert said in shown.said
+    assert "limited by" not in shown.said
+    assert shown.all("svg") == []
+
+
+def test_room_is_unchanged_where_it_is_so_on_every_disk() -> None:
+    seen = facts("fast")
+    [disk] = seen.facts.disk.filesystems
+    two = [
+        judged(replace(seen, facts=replace(seen.facts, disk=replace(
+            seen.facts.disk, filesystems=(disk, replace(disk, mount="/data", available_bytes=free))
+        ))))
+        for free in (90 << 30, 9 << 30)
+    ]  # fmt: skip
+    said = " ".join(text(compared(*two)).split())
+    assert "disk free, /data 90 GiB 9 GiB" in said
+    assert "disk free" not in said.partition("UNCHANGED")[2]
+    assert "inodes free" in said.partition("UNCHANGED")[2]
 
 
 def test_a_counter_tells_what_was_added() -> None:

@@ -9,13 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from nodecheck.model import Status
 from nodecheck.records.fleet.fleet import Fleet, Unread, make_fleet
 from nodecheck.records.fleet.nodes import node
 from nodecheck.render.fleet import render
 from nodecheck.render.fleet_html import page
 from nodecheck.render.fleet_words import odd_rows
 from nodecheck.render.layout import plain
-from tests.records.fleets import changed, fleet, healthy, member, with_cards, with_facts
+from nodecheck.report import Report
+from tests.records.fleets import changed, fleet, healthy, member, mixed, with_cards, with_facts
 from tests.render.pages import (
     Page,
     holds_nothing_hostile,
@@ -25,16 +27,6 @@ from tests.render.pages import (
 )
 
 HOSTILE = "\x1b[31m<script>alert(1)</script>\u202e"
-
-
-def mixed(nodes: int = 20) -> Fleet:
-    reports = healthy(nodes)
-    reports[1] = member(1, dram_read_64=0.5, decode_q4_k_64=0.5)
-    reports[2] = with_cards(reports[2], 7)
-    reports[3] = with_facts(reports[3], gpu={"driver_version": "535.183.01"})
-    one, *rest = reports[4].measurements
-    reports[4] = replace(reports[4], measurements=(replace(one, flags=("contended",)), *rest))
-    return fleet(reports)
 
 
 def text(made: Fleet, width: int = 100) -> str:
@@ -47,22 +39,77 @@ def test_a_healthy_fleet_takes_ten_lines() -> None:
     assert len(lines) <= 10
 
 
+def label(made: Fleet) -> tuple[str, str]:
+    """What the verdict is called, and its style."""
+    span = render(made, 100)[2][0]
+    return span.text.strip(), span.style
+
+
+def unmeasured(report: Report) -> Report:
+    return replace(report, measurements=())
+
+
+def critical(report: Report) -> Report:
+    return replace(report, verdict=replace(report.verdict, status=Status.CRITICAL))
+
+
+def test_a_healthy_fleet_that_was_measured_is_green() -> None:
+    assert label(fleet(healthy(12))) == ("NONE ODD", "bold green")
+
+
+def test_nothing_measured_is_said_and_is_not_green() -> None:
+    made = fleet(map(unmeasured, healthy(12)))
+    assert label(made) == ("NONE ODD", "bold magenta")
+    assert (
+        "12 nodes are like the others of their group by hardware and findings; no figure was "
+        "measured." in " ".join(text(made).split())
+    )
+
+
+def test_how_many_were_measured_is_said() -> None:
+    made = fleet([*map(unmeasured, healthy(4)), *healthy(12)[4:]])
+    assert label(made)[1] == "bold green"
+    assert "group; measured on 8 of 12." in " ".join(text(made).split())
+    few = fleet([*map(unmeasured, healthy(8)), *healthy(12)[8:]])
+    assert label(few)[1] == "bold magenta"
+
+
+def test_what_was_disturbed_counts_as_not_measured() -> None:
+    def disturbed(report: Report) -> Report:
+        found = tuple(replace(each, flags=("contended",)) for each in report.measurements)
+        return replace(report, measurements=found)
+
+    assert "no figure was measured" in " ".join(text(fleet(map(disturbed, healthy(9)))).split())
+
+
+def test_critical_nodes_that_are_all_alike_are_told_and_not_green() -> None:
+    made = fleet(map(critical, healthy(12)))
+    assert "12 critical" in text(made).splitlines()[0]
+    assert label(made) == ("NONE ODD", "bold yellow")
+    assert "12 nodes are critical." in text(made)
+    shown = Page(page()(made))
+    assert "12 critical" in shown.said
+    assert [each["class"] for each in shown.all("p") if "verdict" in (each.get("class") or "")] == [
+        "verdict warning"
+    ]
+
+
 def test_the_odd_nodes_come_first_the_worst_at_the_top() -> None:
-    lines = text(mixed()).splitlines()
+    lines = text(fleet(mixed())).splitlines()
     assert lines[2] == "3 ODD   of 20 nodes. gpu002: GPUs 7x NVIDIA L40, not 8x NVIDIA L40."
     rows = [line.split()[0] for line in lines[6:] if line.startswith(" gpu")]
     assert rows[:3] == ["gpu002", "gpu001", "gpu003"]
 
 
 def test_a_figure_is_told_with_its_median_and_its_spreads() -> None:
-    row = next(x for x in text(mixed()).splitlines() if "gpu001" in x and "GB/s" in x)
+    row = next(x for x in text(fleet(mixed())).splitlines() if "gpu001" in x and "GB/s" in x)
     assert "memory read, 64" in row
     assert row.count("GB/s") == 2
     assert re.search(r"-(4[6-9]|5[0-4]) % \(\d\d\)$", row)
 
 
 def test_the_matrix_shows_what_is_odd_and_what_is_disturbed() -> None:
-    lines = text(mixed()).splitlines()
+    lines = text(fleet(mixed())).splitlines()
     start = next(n for n, line in enumerate(lines) if "% of the group's median" in line)
     rows = {line.split()[0]: line.split()[1:] for line in lines[start + 2 : start + 21]}
     assert rows["gpu001"][0].endswith("!")
@@ -71,7 +118,7 @@ def test_the_matrix_shows_what_is_odd_and_what_is_disturbed() -> None:
 
 
 def test_a_large_fleet_has_no_matrix_at_the_terminal() -> None:
-    assert "% of the group's median" not in text(mixed(60))
+    assert "% of the group's median" not in text(fleet(mixed(60)))
 
 
 def test_nodes_that_are_odd_in_the_same_share_a_row() -> None:
@@ -98,11 +145,12 @@ def test_what_was_not_read_is_named() -> None:
     assert "7 files not read" in told
     assert "bad0.json: not read: not a nodecheck report" in told
     assert "2 more files not read" in told
+    assert "1 more file not read" in text(make_fleet(reports, unread[:6]))
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    for made in (mixed(), fleet(healthy(9)), fleet(healthy(2))):
+    for made in (fleet(mixed()), fleet(healthy(9)), fleet(healthy(2))):
         assert max(map(len, text(made, width).splitlines())) <= width
 
 
@@ -119,7 +167,7 @@ def test_whatever_a_name_holds(name: str, width: int) -> None:
 
 
 def test_the_page_is_whole_and_told_to_readers() -> None:
-    made = mixed()
+    made = fleet(mixed())
     shown = Page(page()(made))
     needs_nothing_from_elsewhere(shown)
     is_told_to_readers(shown, "nodecheck compare: 20 nodes")
@@ -129,7 +177,7 @@ def test_the_page_is_whole_and_told_to_readers() -> None:
 
 
 def test_in_the_pages_matrix_colour_is_not_the_only_sign() -> None:
-    shown = Page(page()(mixed()))
+    shown = Page(page()(fleet(mixed())))
     cells = [c for c, t in zip(shown.all("td"), shown.texts["td"], strict=True) if "▼" in t]
     assert [c["class"] for c in cells] == ["band-3", "band-3"]
     assert all("odd" in (c["title"] or "") for c in cells)

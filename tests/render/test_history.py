@@ -12,7 +12,6 @@ from tests.render.histories import (
     FLAGS,
     FULL,
     LAST,
-    LATEST,
     ONE,
     QUIET,
     READ,
@@ -24,7 +23,7 @@ from tests.render.histories import (
 
 
 def said(history: History, width: int = 120) -> str:
-    return plain(render(history, LATEST, "--since 30d", width))
+    return plain(render(history, "--since 30d", width))
 
 
 TOLD = """\
@@ -47,7 +46,7 @@ CHANGES
 DRIFT
  !  memory read, 8 threads  24.1 -> 21.9 GB/s (-9.1 %, worse) since 2026-11-17; by itself
                             it varies by 1.2 %
-    memory latency          104 -> 98.2 ns (-5.6 %, better) slowly since 2026-11-04; by
+    memory latency          104 -> 98 ns (-5.6 %, better) slowly since 2026-11-04; by
                             itself it varies by 2.1 %
 
 FORECAST
@@ -68,7 +67,7 @@ nodecheck history --metric dram_read@8   draws it over time
 
 
 def test_all_of_it_is_told_in_the_order_of_what_matters() -> None:
-    assert plain(render(FULL, LATEST[:2], "--since 30d", 92)) == TOLD
+    assert plain(render(FULL, "--since 30d", 92)) == TOLD
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 140])
@@ -84,7 +83,7 @@ def test_a_quiet_history_is_a_few_lines() -> None:
         "Nothing changed in 30 days; no drift, disk that fills up or counter that grew was seen."
     )
     assert f"\n{nothing}\n" in printed
-    assert len(printed.splitlines()) - len(LATEST) <= 5
+    assert len(printed.splitlines()) - len(QUIET.latest) <= 5
 
 
 def test_what_there_is_nothing_of_is_told_beside_what_there_is() -> None:
@@ -94,6 +93,14 @@ def test_what_there_is_nothing_of_is_told_beside_what_there_is() -> None:
         replace(QUIET, growths=FULL.growths)
     )
     assert "was seen" not in said(FULL)
+
+
+def test_what_could_not_be_told_is_not_said_to_be_absent() -> None:
+    short = replace(QUIET, untold=("drifts", "forecasts"))
+    assert "\nNothing changed in 30 days; no counter that grew was seen.\n" in said(short)
+    blind = replace(short, untold=(*short.untold, "growths"))
+    assert "\nNothing changed in 30 days.\n" in said(blind)
+    assert "was seen" not in said(replace(blind, changes=FULL.changes))
 
 
 def test_one_snapshot_says_what_to_do() -> None:
@@ -121,7 +128,7 @@ def test_instruction_sets_that_matter_come_first() -> None:
 def test_the_hint_can_be_pasted() -> None:
     odd = replace(
         FULL.forecasts[0],
-        measure=replace(FULL.forecasts[0].measure, name="disk_available@/srv/my models"),
+        metric=replace(FULL.forecasts[0].metric, name="disk_available@/srv/my models"),
     )
     printed = said(replace(QUIET, forecasts=(odd,)))
     assert "nodecheck history --metric 'disk_available@/srv/my models'   draws" in printed

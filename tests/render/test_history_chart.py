@@ -82,7 +82,7 @@ def test_a_missed_snapshot_is_no_gap_and_several_gaps_are_told_as_the_longest() 
 def test_what_is_flagged_is_marked_and_left_out_of_the_figures() -> None:
     one = series(READ, *((hour, 24e9 + hour % 5 * 1e8) for hour in range(100)))
     flagged = Series(
-        measure=READ,
+        metric=READ,
         times=(*one.times, FIRST + 100 * HOUR),
         values=(*one.values, 12e9),
         flagged=(*one.flagged, True),
@@ -91,7 +91,7 @@ def test_what_is_flagged_is_marked_and_left_out_of_the_figures() -> None:
     assert drawn[-1].strip() == FLAG_MARK
     assert "".join(drawn).count(FLAG_MARK) == 1
     said = " ".join(summary(flagged))
-    assert said.startswith("24-24.4 GB/s, median 24.2 GB/s, 100 values. 1 flagged (")
+    assert said.startswith("24.0-24.4 GB/s, median 24.2 GB/s, 100 values. 1 flagged (")
     assert "drawn as x and left out" in said
     assert FLAG_MARK not in "".join(rows(one))
 
@@ -145,8 +145,8 @@ def test_any_series_can_be_drawn(
 ) -> None:
     times = tuple(FIRST + at for at in itertools.accumulate(step for step, _, _ in points))
     _, values, flags = zip(*points, strict=True)
-    for measure, unit in ((READ, 1), (ECC, 1), (DISK, 1), (LATENCY, 1e-9)):
+    for metric, unit in ((READ, 1), (ECC, 1), (DISK, 1), (LATENCY, 1e-9)):
         scaled = tuple(unit * value for value in values)
-        drawn = Series(measure=measure, times=times, values=scaled, flagged=flags)
+        drawn = Series(metric=metric, times=times, values=scaled, flagged=flags)
         assert all(len(line) <= width for line in lines(drawn, width, unicode=unicode))
         assert summary(drawn)

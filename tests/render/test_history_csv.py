@@ -8,7 +8,7 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodecheck.records.figures import Figure, Kind, Measure
+from nodecheck.records.figures import Figure, Kind, Metric
 from nodecheck.records.series import Window, pack
 from nodecheck.render.history_csv import FIRST, lines
 from tests.render.histories import DISK, LAST, LATENCY, READ
@@ -16,7 +16,7 @@ from tests.render.histories import DISK, LAST, LATENCY, READ
 
 def window(*snapshots: tuple[Figure, ...]) -> Window:
     """A minute apart, numbered from 1."""
-    layouts: dict[tuple[Measure, ...], int] = {}
+    layouts: dict[tuple[Metric, ...], int] = {}
     packed = []
     for found in snapshots:
         layout, values = pack(found)
@@ -40,8 +40,8 @@ def read(*pieces: Window) -> list[dict[str, str]]:
 def test_a_row_a_snapshot_and_a_column_a_figure() -> None:
     rows = read(
         window(
-            (Figure(measure=READ, value=24.1e9), Figure(measure=DISK, value=61203283968)),
-            (Figure(measure=LATENCY, value=9.82e-8, flags=("contended",)),),
+            (Figure(metric=READ, value=24.1e9), Figure(metric=DISK, value=61203283968)),
+            (Figure(metric=LATENCY, value=9.82e-8, flags=("contended",)),),
         )
     )
     assert rows == [
@@ -55,13 +55,13 @@ def test_a_row_a_snapshot_and_a_column_a_figure() -> None:
 
 
 def test_it_is_csv_as_rfc_4180_has_it() -> None:
-    made = b"".join(lines([window((Figure(measure=READ, value=1.0),))]))
+    made = b"".join(lines([window((Figure(metric=READ, value=1.0),))]))
     assert made.startswith(b"time,id,status,flagged,dram_read@8 (B/s)\r\n")
     assert made.endswith(b",1\r\n")
 
 
 def test_pieces_share_one_heading() -> None:
-    piece = window((Figure(measure=READ, value=1.0),))
+    piece = window((Figure(metric=READ, value=1.0),))
     made = b"".join(lines([piece, piece]))
     assert made.count(b"time,id") == 1
     assert len(made.splitlines()) == 3
@@ -77,7 +77,7 @@ def test_no_figures_at_all_are_rows_all_the_same() -> None:
 )
 def test_a_mount_of_any_name_is_one_column_and_no_formula(names: list[str], value: float) -> None:
     found = tuple(
-        Figure(measure=Measure(f"disk_available@{name}", "B", Kind.ROOM), value=value)
+        Figure(metric=Metric(f"disk_available@{name}", "B", Kind.ROOM), value=value)
         for name in names
     )
     made = b"".join(lines([window(found)]))

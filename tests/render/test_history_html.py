@@ -19,7 +19,6 @@ from tests.render.histories import (
     FULL,
     LAST,
     LATENCY,
-    LATEST,
     ONE,
     QUIET,
     READ,
@@ -41,7 +40,7 @@ EVERY = pytest.mark.parametrize("history", [FULL, QUIET, ONE], ids=["full", "qui
 
 
 def made(history: History, *charts: Series) -> Page:
-    return Page(MAKE(history, LATEST, charts, "--since 30d"))
+    return Page(MAKE(history, charts, "--since 30d"))
 
 
 def group(page: Page, part: str) -> str:
@@ -131,10 +130,10 @@ def test_names_cannot_leave_their_place(text: str) -> None:
         FULL,
         node=nasty,
         changes=(change(LAST, 1, trait(nasty, nasty, nasty, nasty)),),
-        forecasts=(replace(FULL.forecasts[0], measure=odd),),
+        forecasts=(replace(FULL.forecasts[0], metric=odd),),
         notes=(nasty,),
     )
-    holds_nothing_hostile(made(history, replace(FREE, measure=odd)))
+    holds_nothing_hostile(made(history, replace(FREE, metric=odd)))
 
 
 # --- charts ---
@@ -178,7 +177,7 @@ def test_of_many_points_the_medians_are_drawn_between_lowest_and_highest() -> No
         )
     assert len(page.source) < 200_000
     assert "the band its lowest to its highest" in page.said
-    assert "the band" not in made(QUIET, measured()).said
+    assert "the band" not in made(QUIET, measured(hours=400)).said
 
 
 def test_one_value_is_no_chart() -> None:

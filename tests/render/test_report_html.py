@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from nodecheck.model import Severity, Viability
 from nodecheck.render.report_html import page
-from nodecheck.render.terminal import VERDICTS
+from nodecheck.render.styles import VERDICTS
 from nodecheck.report import Report
 from tests.render.pages import (
     Page,

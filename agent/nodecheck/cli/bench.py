@@ -10,17 +10,8 @@ import click
 
 from nodecheck.cli.inputs import read_host, read_policy
 from nodecheck.cli.options import policy_option
-from nodecheck.cli.output import (
-    load_styles,
-    print_json,
-    print_lines,
-    progress,
-    shows_unicode,
-    writable,
-    write_page,
-)
+from nodecheck.cli.output import Output, load_styles, progress, shows_unicode
 from nodecheck.render.bench_verdict import PARTS, is_empty, is_interrupted
-from nodecheck.report import to_json
 
 
 @click.command("bench")
@@ -46,26 +37,26 @@ def command(
     """
     parts = tuple(PARTS) if what == "all" else (what,)
     asked = read_policy(policy)
-    file = None if page is None else writable(page)
+    output = Output.of(page, as_json=as_json)
     # what follows the measurement is imported before it: Ctrl-C is answered at once
     from nodecheck.collect import bench
     from nodecheck.diagnose import diagnose, rules
-    from nodecheck.render import bench as terminal
     from nodecheck.render import bench_html
+    from nodecheck.render.bench import render
 
     list(rules())
     load_styles()
-    make_page = bench_html.page() if file else None
+    make_page = bench_html.page()
     seen = bench(read_host(None), parts, max_seconds=max_seconds, progress=_progress)
     with _undisturbed():
         report = diagnose(seen, asked)
-        if as_json:
-            print_json(to_json(report))
-        else:
-            unicode = shows_unicode()
-            print_lines(lambda width: terminal.render(report, parts, width, unicode=unicode))
-        if file and make_page and not is_empty(report):
-            write_page(file, make_page(report, parts))
+        shown = output._replace(page=None) if is_empty(report) else output
+        unicode = shows_unicode()
+        shown.write(
+            report,
+            lambda width: render(report, parts, width, unicode=unicode),
+            lambda: make_page(report, parts),
+        )
     if is_interrupted(report):
         raise click.ClickException("interrupted; the report holds what was measured until then")
     if is_empty(report):

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from nodecheck.cli.options import policy_option
+from nodecheck.words import told_name
 
 
 @click.command("compare")
@@ -24,10 +25,12 @@ from nodecheck.cli.options import policy_option
 def command(operands: tuple[str, ...], **options: Any) -> None:
     """Set two reports side by side: what changed, and what it means for serving.
 
-    A and B are report files (- for standard input) or snapshots of this node: @-1 the newest, @17,
-    @2026-11-29. Both are judged anew, by the same rules and policy. A folder of reports, or three
-    and more, are a fleet: which node is the odd one.
+    A and B are report files (- for standard input) or snapshots of this node: @-1 the one stored
+    last, @17, @2026-11-29. Both are judged anew, by the same rules and policy. A folder of reports,
+    or three and more, are a fleet: which node is the odd one.
     """
+    if "" in operands:
+        raise click.UsageError("the name of a report is empty")
     if operands.count("-") > 1:
         raise click.UsageError("standard input can be read once")
     if len(operands) == 2 and not any(map(_is_folder, operands)):
@@ -52,24 +55,24 @@ def _enter(name: str) -> None:
 
 def _pair(operands: Sequence[str], options: dict[str, Any]) -> None:
     from nodecheck.cli.inputs import read_policy, read_report_or_snapshot
-    from nodecheck.cli.output import print_json, print_lines, writable, write_page
+    from nodecheck.cli.output import Output
     from nodecheck.diagnose import diagnose
-    from nodecheck.records.compare.compare import compare, to_json
+    from nodecheck.records.compare.compare import compare
+    from nodecheck.render.compare import render
+
+    def page() -> str:
+        from nodecheck.render import compare_html
+
+        return compare_html.page()(made)
 
     policy = read_policy(options["policy"])
-    file = None if options["page"] is None else writable(options["page"])
+    output = Output.of(options["page"], as_json=options["as_json"])
     before, after = (
-        ("standard input" if name == "-" else name, diagnose(read_report_or_snapshot(name), policy))
+        (
+            "standard input" if name == "-" else told_name(name),
+            diagnose(read_report_or_snapshot(name), policy),
+        )
         for name in operands
     )
     made = compare(before, after)
-    if options["as_json"]:
-        print_json(to_json(made))
-    else:
-        from nodecheck.render.compare import render
-
-        print_lines(lambda width: render(made, width))
-    if file:
-        from nodecheck.render.compare_html import page
-
-        write_page(file, page()(made))
+    output.write(made, lambda width: render(made, width), page)

@@ -31,7 +31,7 @@ class EndedBySignal(BaseException):
 
 
 def begin() -> None:
-    """From now on Ctrl-C and SIGTERM raise EndedBySignal, and any name can be printed."""
+    """From now on Ctrl-C, SIGTERM and SIGHUP raise EndedBySignal, and any name can be printed."""
     import signal
 
     def end(number: int, _: FrameType | None) -> None:
@@ -39,7 +39,9 @@ def begin() -> None:
             signal.signal(each, signal.SIG_IGN)
         raise EndedBySignal(f"ended by {signal.Signals(number).name}")
 
-    ending = (signal.SIGINT, signal.SIGTERM)
+    ending = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # nohup ignores it
+        ending.append(signal.SIGHUP)
     for number in ending:
         signal.signal(number, end)
     if isinstance(sys.stdout, io.TextIOWrapper):

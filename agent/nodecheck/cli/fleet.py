@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,29 +11,28 @@ import click
 import msgspec
 
 from nodecheck.cli.inputs import INPUT_LIMIT_BYTES, READ_SECONDS, regular_content
-from nodecheck.cli.output import (
-    print_json,
-    print_lines,
-    progress,
-    writable,
-    write_page,
-)
+from nodecheck.cli.output import Output, progress
 from nodecheck.diagnose import rules
 from nodecheck.machine.asking import ask_each
 from nodecheck.model import Struct
-from nodecheck.records.fleet.fleet import Fleet, Unread, make_fleet, to_json
+from nodecheck.records.fleet.fleet import Fleet, Unread, make_fleet
 from nodecheck.records.fleet.nodes import Node, node
+from nodecheck.render.fleet import render
 from nodecheck.report import from_json
+from nodecheck.words import told_name
 
 NODE_MOST_BYTES = 1 << 20
 """Of what a report is reduced to; one of 8 GPUs takes 10 KB."""
 
 
 class _Answer(Struct, frozen=True, kw_only=True):
-    """What a path is: a report, a folder with these files, or nothing that can be used."""
+    """What a path is: a report, a folder with these files, or nothing that can be used.
+
+    A file's name may be no text.
+    """
 
     node: Node | None = None
-    files: tuple[str, ...] = ()
+    files: tuple[bytes, ...] = ()
     error: str | None = None
 
 
@@ -42,18 +42,15 @@ def run(operands: Sequence[str], options: dict[str, Any]) -> None:
         raise click.UsageError("a fleet is compared as its reports were judged: no --policy")
     if others := [each for each in operands if each == "-" or each.startswith("@")]:
         raise click.UsageError(f"{others[0]}: a fleet is of files and folders alone")
-    file = None if options["page"] is None else writable(options["page"])
+
+    def page() -> str:
+        from nodecheck.render import fleet_html
+
+        return fleet_html.page()(made)
+
+    output = Output.of(options["page"], as_json=options["as_json"])
     made = _read(operands)
-    if options["as_json"]:
-        print_json(to_json(made))
-    else:
-        from nodecheck.render.fleet import render
-
-        print_lines(lambda width: render(made, width))
-    if file:
-        from nodecheck.render.fleet_html import page
-
-        write_page(file, page()(made))
+    output.write(made, lambda width: render(made, width), page)
 
 
 def _read(operands: Sequence[str]) -> Fleet:
@@ -67,7 +64,7 @@ def _read(operands: Sequence[str]) -> Fleet:
         raise click.ClickException(_nothing(unread))
     if len(operands) == 1 and not within:
         raise click.UsageError(f"{operands[0]}: name two reports or more, or a folder of them")
-    order = {file: place for place, file in enumerate((*named, *within))}
+    order = {told_name(file): place for place, file in enumerate((*named, *within))}
     nodes.sort(key=lambda each: order[each.file])
     return make_fleet(nodes, sorted(unread, key=lambda each: order[each.file]))
 
@@ -88,8 +85,8 @@ def _ask(
             nodes.append(answer.node)
         elif answer.error:
             hangs = ": its file system hangs" if outcome.hung else ""
-            unread.append(Unread(path, answer.error + hangs))
-        within += answer.files
+            unread.append(Unread(told_name(path), answer.error + hangs))
+        within += map(os.fsdecode, answer.files)
     return within
 
 
@@ -97,7 +94,7 @@ def _folder_or_report(path: str) -> _Answer:
     try:
         if not Path(path).is_dir():
             return _report(path)
-        files = sorted(str(f) for f in Path(path).iterdir() if f.name.endswith(".json"))
+        files = sorted(os.fsencode(f) for f in Path(path).iterdir() if f.name.endswith(".json"))
     except OSError as error:
         return _Answer(error=error.strerror or type(error).__name__)
     return _Answer(files=tuple(files), error=None if files else "it holds no *.json files")
@@ -109,7 +106,7 @@ def _report(path: str) -> _Answer:
         content = regular_content(Path(path), INPUT_LIMIT_BYTES + 1)
         if len(content) > INPUT_LIMIT_BYTES:
             return _Answer(error=f"longer than {INPUT_LIMIT_BYTES} bytes")
-        found = node(from_json(content, path), path)
+        found = node(from_json(content, path), told_name(path))
     except OSError as error:
         return _Answer(error=error.strerror or type(error).__name__)
     except ValueError as error:  # no report, or a NUL byte in the name

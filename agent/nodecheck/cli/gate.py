@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from nodecheck.cli.exit_status import DEFAULT_STYLE, EXIT_STATUSES, STYLE_OPTION
-from nodecheck.cli.options import node_options, serving_options, size_options
-from nodecheck.quantities import QuantityError, parse_link, parse_rate
+from nodecheck.cli.options import Quantity, node_options, serving_options, size_options
+from nodecheck.quantities import QuantityError, parse_link, parse_rate, parse_size
 from nodecheck.serving import STRATEGIES
 
 if TYPE_CHECKING:
+    from nodecheck.judge.gate.gate import Gate
+    from nodecheck.plan import Plan
     from nodecheck.policy import Policy
+    from nodecheck.report import Report
 
 WITHOUT_A_RATE = ("host-kv-pool", "model-load")
 """Those that are told in seconds."""
@@ -22,23 +24,6 @@ WITHOUT_A_RATE = ("host-kv-pool", "model-load")
 OF_A_MODEL = ("strategy", "minimum", "weight_type", "context", "requests", "kv_type",
               "hicache_ratio", "hicache_size", "draft_tokens", "acceptance")  # fmt: skip
 """Options that ask nothing where no model is named."""
-
-
-class Asked(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.3 on
-    """What is read by a function that raises QuantityError."""
-
-    def __init__(self, name: str, read: Callable[[str], object]) -> None:
-        self.name = name
-        self._read = read
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> object:
-        """What the function makes of it. Fails as wrong usage."""
-        try:
-            return self._read(str(value))
-        except QuantityError as error:
-            self.fail(str(error), param, ctx)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -50,10 +35,10 @@ def _names(text: str) -> tuple[str, ...]:
     return names
 
 
-def _size(text: str) -> int:
-    from nodecheck.cli.models import read_size
-
-    return read_size(text, "--min-disk-free")
+def _room(text: str) -> int:
+    if text.strip()[-1:].isdigit():
+        raise QuantityError(f"{text[:40]!r} has no unit; write it as 200GB")
+    return parse_size(text)
 
 
 def _link(text: str) -> str:
@@ -65,28 +50,28 @@ def _link(text: str) -> str:
 @click.option(
     "--require",
     "instruction_sets",
-    type=Asked("names", _names),
+    type=Quantity("names", _names),
     metavar="NAMES",
     help="Instruction sets that it must have, as /proc/cpuinfo names them: avx2,fma.",
 )
 @click.option(
     "--min-dram-read",
     "dram_read_bytes_per_second",
-    type=Asked("rate", parse_rate),
+    type=Quantity("rate", parse_rate),
     metavar="RATE",
     help="Rate that memory must be read at, e.g. 40GB/s.",
 )
 @click.option(
     "--min-disk-free",
     "disk_free_bytes",
-    type=Asked("size", _size),
+    type=Quantity("size", _room),
     metavar="SIZE",
     help="Room that a file system of its own must have, e.g. 200GB.",
 )
 @click.option("--gpus", type=click.IntRange(0), metavar="N", help="GPUs that it must have.")
 @click.option(
     "--pcie",
-    type=Asked("link", _link),
+    type=Quantity("link", _link),
     metavar="LINK",
     help="Link that every GPU must have, e.g. gen4x16.",
 )
@@ -131,17 +116,33 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     The policy may ask too, and name findings to live with. The first line says why. Wrong usage and
     failures of nodecheck count as unknown.
     """
+    from nodecheck.cli.output import progress
+    from nodecheck.render.gate import figures, grounds, headline
+
+    told, report, plan = _judged(ctx, options)
+    style = options["style"]
+    line = headline(told)
+    bars = style != "nagios"
+    lines = [line if bars else f"{line} | {figures(told, report)}"]
+    if options["verbose"]:
+        lines += grounds(told, report, plan, options["strategy"], bars=bars)
+    progress("")
+    click.echo("\n".join(lines))
+    lenient = told.status.value == "unknown" and options["unknown"] == "ok"
+    ctx.exit(0 if lenient else EXIT_STATUSES[style][told.status.value])
+
+
+def _judged(ctx: click.Context, options: dict[str, Any]) -> tuple[Gate, Report, Plan | None]:
+    """The answer to what is asked, and what it rests on; a plan where a model was named."""
     from nodecheck.cli.inputs import NodeOptions, read_node, read_policy
     from nodecheck.cli.models import ModelOptions, read_model, read_serving, with_storage
-    from nodecheck.cli.output import progress
     from nodecheck.diagnose import diagnose
     from nodecheck.judge.gate.gate import gate
     from nodecheck.judge.gate.serving import serving
     from nodecheck.plan import make_plan
-    from nodecheck.render.gate import figures, grounds, headline
 
     asked, model, served = NodeOptions.of(options), ModelOptions.of(options), read_serving(options)
-    strategy, minimum, style = options["strategy"], options["minimum"], options["style"]
+    strategy, minimum = options["strategy"], options["minimum"]
     _check(ctx, strategy, minimum)
     policy = _with_requirements(read_policy(asked.policy), options)
     work, plan, answer = read_model(model), None, None
@@ -153,15 +154,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         plan = make_plan(seen, policy, work, served)
         answer = serving(plan.strategies, plan.fits, seen.gaps, strategy, minimum)
     report = diagnose(seen, policy, work)
-    told = gate(report, policy, answer)
-    line = headline(told)
-    bars = style != "nagios"
-    lines = [line if bars else f"{line} | {figures(told, report)}"]
-    lines += grounds(told, report, plan, strategy, bars=bars) if options["verbose"] else []
-    progress("")
-    click.echo("\n".join(lines))
-    lenient = told.status.value == "unknown" and options["unknown"] == "ok"
-    ctx.exit(0 if lenient else EXIT_STATUSES[style][told.status.value])
+    return gate(report, policy, answer), report, plan
 
 
 def _check(ctx: click.Context, strategy: str | None, minimum: float | None) -> None:

@@ -5,25 +5,41 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from nodecheck.cli import refuse_options
+from nodecheck.cli.options import Quantity
+from nodecheck.quantities import parse_span
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nodecheck.records.database import Listed
-    from nodecheck.records.series import Window
+    from nodecheck.records.series import Listed, Window
 
 LATEST_SHOWN = 10
 NAMES_SHOWN = 20
 
 
+class Since(NamedTuple):
+    """A span of time back from now, as it was written and in seconds."""
+
+    text: str
+    seconds: int
+
+
+SINCE = Quantity("span", lambda text: Since(text, parse_span(text)))
+
+
 @click.group("history", invoke_without_command=True)
 @click.option(
-    "--since", default="30d", show_default=True, metavar="SPAN", help="How far back: 12h, 30d, 8w."
+    "--since",
+    type=SINCE,
+    default="30d",
+    show_default=True,
+    metavar="SPAN",
+    help="How far back: 12h, 30d, 8w.",
 )
 @click.option("--metric", metavar="NAME", help="Draw this figure over time, e.g. dram_read@8.")
 @click.option(
@@ -32,7 +48,7 @@ NAMES_SHOWN = 20
 @click.option("--html", "page", metavar="FILE", help="Write a page with charts too.")
 @click.pass_context
 def command(
-    ctx: click.Context, since: str, metric: str | None, as_json: bool, page: str | None
+    ctx: click.Context, since: Since, metric: str | None, as_json: bool, page: str | None
 ) -> None:
     """Tell what changed on this node, what drifted, when a disk is full, which counters grew.
 
@@ -41,7 +57,7 @@ def command(
     if ctx.invoked_subcommand is not None:
         refuse_options(ctx)
     elif metric is None:
-        _tell(since, as_json=as_json, page=page)
+        _tell(since, page, as_json=as_json)
     elif as_json or page is not None:
         raise click.UsageError("--metric draws; for its numbers: nodecheck history export")
     else:
@@ -49,7 +65,9 @@ def command(
 
 
 @command.command("export")
-@click.option("--since", metavar="SPAN", help="How far back: 12h, 30d, 8w; unless said, all.")
+@click.option(
+    "--since", type=SINCE, metavar="SPAN", help="How far back: 12h, 30d, 8w; unless said, all."
+)
 @click.option(
     "--format",
     "form",
@@ -59,7 +77,7 @@ def command(
     help="Whole reports, one a line; or a row a snapshot, with a column a figure.",
 )
 @click.option("-o", "--output", metavar="FILE", help="Write to a file, whole or not at all.")
-def export(since: str | None, form: str, output: str | None) -> None:
+def export(since: Since | None, form: str, output: str | None) -> None:
     """Write the snapshots for other programs, oldest first."""
     from nodecheck.cli.output import Form, print_stream, writable, write_whole
 
@@ -85,59 +103,58 @@ def _lines(path: Path, since: int | None, form: str) -> Iterator[bytes]:
     yield from lines(database.read_pieces(path, since))
 
 
-def _tell(since: str, *, as_json: bool, page: str | None) -> None:
-    from nodecheck.cli.output import print_json, print_lines, writable
-    from nodecheck.records.history import make_history, to_json
+def _tell(since: Since, file: str | None, *, as_json: bool) -> None:
+    from nodecheck.cli.output import Output
+    from nodecheck.records.history import make_history
+    from nodecheck.render.history import render
 
-    file = None if page is None else writable(page)
-    window, latest = _read(since)
-    made = make_history(window)
-    rows = [(each.id, each.time, each.status, each.headline) for each in latest]
-    asked = f"--since {since}"
-    if as_json:
-        print_json(to_json(made))
-    else:
-        from nodecheck.render.history import render
-
-        print_lines(lambda width: render(made, rows, asked, width))
-    if file:
-        from nodecheck.cli.output import write_page
+    def page() -> str:
         from nodecheck.records.figures import Kind
-        from nodecheck.records.series import hourly
-        from nodecheck.render.history_html import page as page_maker
+        from nodecheck.records.series import every_point
+        from nodecheck.render import history_html
 
-        series = [*hourly(window, Kind.RATE), *hourly(window, Kind.ROOM)]
-        write_page(file, page_maker()(made, rows, series, asked))
+        series = [*every_point(window, Kind.RATE), *every_point(window, Kind.ROOM)]
+        return history_html.page()(made, series, asked)
+
+    output = Output.of(file, as_json=as_json)
+    window, latest = _read(since)
+    made = make_history(window, latest)
+    asked = f"--since {since.text}"
+    output.write(made, lambda width: render(made, asked, width), page)
 
 
-def _draw(name: str, since: str) -> None:
+def _draw(name: str, since: Since) -> None:
     from nodecheck.cli.output import print_lines, shows_unicode
-    from nodecheck.records.series import metric
+    from nodecheck.records.series import series_of
     from nodecheck.render.history import render_metric
 
     window, _ = _read(since)
-    series = metric(window, name)
+    series = series_of(window, name)
     if series is None:
-        raise click.ClickException(f"{name}: no such figure in {since}; {_known(name, window)}")
+        raise click.ClickException(
+            f"{name}: no such figure in {since.text}; {_known(name, window)}"
+        )
     unicode = shows_unicode()
-    print_lines(lambda width: render_metric(series, f"--since {since}", width, unicode=unicode))
+    print_lines(
+        lambda width: render_metric(series, f"--since {since.text}", width, unicode=unicode)
+    )
 
 
 def _known(name: str, window: Window) -> str:
     """The figures that there are, those that are spelt alike first."""
     from difflib import get_close_matches
 
-    names = sorted({measure.name for each in window.layout_by_id.values() for measure in each})
+    names = sorted({metric.name for each in window.layout_by_id.values() for metric in each})
     ordered = [*dict.fromkeys((*get_close_matches(name, names, 3, 0.5), *names))]
     more = len(ordered) - NAMES_SHOWN
     rest = f" and {more} more: nodecheck history export --format csv" if more > 0 else ""
     return f"there are {', '.join(ordered[:NAMES_SHOWN])}{rest}"
 
 
-def _read(since: str) -> tuple[Window, tuple[Listed, ...]]:
+def _read(since: Since) -> tuple[Window, tuple[Listed, ...]]:
     """The snapshots of a span of time, of which there must be one, and the newest of all."""
     from nodecheck.records import database
-    from nodecheck.render.measures import moment
+    from nodecheck.render.metrics import moment
 
     first = _moment(since)
     with _readable() as path:
@@ -145,7 +162,9 @@ def _read(since: str) -> tuple[Window, tuple[Listed, ...]]:
         window = database.read_window(path, first)
     if not window.ids:
         newest = moment(latest[0].time)
-        raise click.ClickException(f"no snapshot in {since}, the newest is of {newest}: --since")
+        raise click.ClickException(
+            f"no snapshot in {since.text}, the newest is of {newest}: --since"
+        )
     return window, latest
 
 
@@ -160,11 +179,6 @@ def _readable() -> Iterator[Path]:
         raise click.ClickException(str(error)) from error
 
 
-def _moment(since: str) -> int:
+def _moment(since: Since) -> int:
     """Seconds since 1970 at which the span begins."""
-    from nodecheck.quantities import QuantityError, parse_span
-
-    try:
-        return int(time.time()) - parse_span(since)
-    except QuantityError as error:
-        raise click.BadParameter(str(error), param_hint="--since") from error
+    return int(time.time()) - since.seconds

@@ -98,7 +98,7 @@ def read_policy(path: str | None) -> Policy:
     if named is None:
         return Policy()
     try:
-        policy = parse_policy(_policy_text(named).decode(), named)
+        policy = parse_policy(_policy_text(named).decode("utf-8-sig"), named)
     except UnicodeDecodeError as error:
         raise click.ClickException(f"{named}: not UTF-8 text: {error.reason}") from error
     except PolicyError as error:

@@ -15,7 +15,6 @@ import msgspec
 
 from nodecheck.machine.asking import ask
 from nodecheck.model import Struct
-from nodecheck.quantities import QuantityError, parse_size
 from nodecheck.render.layout import printable
 from nodecheck.serving import Serving, Storage, Workload
 from nodecheck.workload.errors import WorkloadError
@@ -31,9 +30,6 @@ STORAGE_SECONDS = 1.0
 STORAGE_GRACE_SECONDS = 2.0
 """Beside it, for a file system that answers slowly."""
 
-SMALLEST_BYTES = 1 << 20
-"""Fewer bytes than any model or pool has: a number without its unit."""
-
 WEIGHT_TYPE = "q4_k"
 """Of a model in numbers, unless said."""
 
@@ -42,7 +38,7 @@ class ModelOptions(Struct, frozen=True, kw_only=True):
     """A model's path, and --weights, --layers and --weight-type."""
 
     path: str | None
-    weights: str | None
+    weights_bytes: int | None
     layers: int | None
     weight_type: str | None
 
@@ -53,7 +49,7 @@ class ModelOptions(Struct, frozen=True, kw_only=True):
             raise click.UsageError("the model's name is empty")
         return cls(
             path=options["model"],
-            weights=options["weights"],
+            weights_bytes=options["weights"],
             layers=options["layers"],
             weight_type=options["weight_type"],
         )
@@ -74,28 +70,17 @@ class _Looked(Struct, frozen=True, kw_only=True):
 
 def read_model(asked: ModelOptions) -> Workload | None:
     """The model that was asked about, None where none was. Raises ClickException."""
-    size = None if asked.weights is None else read_size(asked.weights, "--weights")
     if asked.path is None:
-        return _in_numbers(asked, size)
+        return _in_numbers(asked)
     if asked.layers is not None:
         raise click.UsageError("--layers is for a model without a file: a file tells its own")
     work = read_file(asked.path)
-    return work if asked.weight_type is None and size is None else _restated(work, asked, size)
+    as_it_is = asked.weight_type is None and asked.weights_bytes is None
+    return work if as_it_is else _restated(work, asked)
 
 
-def read_size(text: str, option: str) -> int:
-    """Bytes of a size on the command line. Raises BadParameter."""
-    try:
-        size = parse_size(text)
-    except QuantityError as error:
-        raise click.BadParameter(str(error), param_hint=option) from error
-    if size < SMALLEST_BYTES:
-        message = f"{text!r} is {size} bytes, too little to be meant; write it as 16.3GiB"
-        raise click.BadParameter(message, param_hint=option)
-    return size
-
-
-def _in_numbers(asked: ModelOptions, size: int | None) -> Workload | None:
+def _in_numbers(asked: ModelOptions) -> Workload | None:
+    size = asked.weights_bytes
     if size is None and asked.layers is None:
         return None
     if size is None or asked.layers is None:
@@ -113,11 +98,11 @@ def _known_type(name: str) -> str:
         raise click.BadParameter(str(error), param_hint="--weight-type") from error
 
 
-def _restated(work: Workload, asked: ModelOptions, size: int | None) -> Workload:
+def _restated(work: Workload, asked: ModelOptions) -> Workload:
     from nodecheck.workload.restate import restated
 
     try:
-        return restated(work, asked.weight_type, size)
+        return restated(work, asked.weight_type, asked.weights_bytes)
     except WorkloadError as error:
         raise click.UsageError(str(error)) from error
 
@@ -151,7 +136,7 @@ def with_storage(work: Workload, asked: ModelOptions, *, measures: bool) -> Work
 
     A model in another type or size than its file's does not lie there.
     """
-    if asked.path is None or asked.weights is not None or asked.weight_type is not None:
+    if asked.path is None or asked.weights_bytes is not None or asked.weight_type is not None:
         return work
     path, seconds = asked.path, STORAGE_SECONDS if measures else 0.0
 
@@ -193,7 +178,7 @@ def read_serving(options: dict[str, Any]) -> Serving:
         context_tokens=options["context"],
         requests=options["requests"],
         kv_type=options["kv_type"],
-        hicache_size_bytes=None if size is None else read_size(size, "--hicache-size"),
+        hicache_size_bytes=size,
         hicache_ratio=ratio,
         draft_tokens=options["draft_tokens"],
         acceptance=options["acceptance"],

@@ -13,22 +13,46 @@ Decorator = Callable[[F], F]
 KV_TYPES = ("bf16", "f16", "fp8", "q8_0", "q4_0")
 TOKENS_MOST = 1_000_000_000
 
+SMALLEST_BYTES = 1 << 20
+"""Fewer bytes than any model or pool has: a number without its unit."""
 
-class Tokens(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.3 on
+
+class Quantity(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.3 on
+    """What a function reads from text; where it is none it raises ValueError of one line."""
+
+    def __init__(self, name: str, read: Callable[[str], object]) -> None:
+        self.name = name
+        self._read = read
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> object:
+        """What the function makes of it. Fails as wrong usage."""
+        try:
+            return self._read(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _tokens(text: str) -> int:
     """A number of tokens; "32k" is 32,768."""
+    number, factor = (text[:-1], 1024) if text.lower().endswith("k") else (text, 1)
+    if not number.isascii() or not number.isdigit() or len(number) > 12:
+        raise ValueError(f"{text!r} is no number of tokens; write it as 32768 or 32k")
+    tokens = int(number) * factor
+    if not 1 <= tokens <= TOKENS_MOST:
+        raise ValueError(f"{text!r} is not between 1 and {TOKENS_MOST:,} tokens")
+    return tokens
 
-    name = "tokens"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number. Fails as wrong usage."""
-        text = str(value).lower()
-        number, factor = (text[:-1], 1024) if text.endswith("k") else (text, 1)
-        if not number.isascii() or not number.isdigit() or len(number) > 12:
-            self.fail(f"{value!r} is no number of tokens; write it as 32768 or 32k", param, ctx)
-        tokens = int(number) * factor
-        if not 1 <= tokens <= TOKENS_MOST:
-            self.fail(f"{value!r} is not between 1 and {TOKENS_MOST:,} tokens", param, ctx)
-        return tokens
+def _model_size(text: str) -> int:
+    """Bytes of a model or of a pool for one."""
+    from nodecheck.quantities import parse_size
+
+    size = parse_size(text)
+    if size < SMALLEST_BYTES:
+        raise ValueError(f"{text!r} is {size} bytes, too little to be meant; write it as 16.3GiB")
+    return size
 
 
 def _together(*options: Decorator[Any]) -> Decorator[Any]:
@@ -73,6 +97,7 @@ node_options = _together(source_options, policy_option)
 size_options = _together(
     click.option(
         "--weights",
+        type=Quantity("size", _model_size),
         metavar="SIZE",
         help="Size of the model, e.g. 16.3GiB: with --layers instead of a file, with a file as if "
         "it had that size.",
@@ -95,7 +120,7 @@ size_options = _together(
 serving_options = _together(
     click.option(
         "--context",
-        type=Tokens(),
+        type=Quantity("tokens", _tokens),
         metavar="N",
         help="Tokens of context of a request, e.g. 32768 or 32k.",
     ),
@@ -121,7 +146,10 @@ serving_options = _together(
         help="SGLang's host pool as a multiple of the one on the GPU.",
     ),
     click.option(
-        "--hicache-size", metavar="SIZE", help="SGLang's host pool of one rank, e.g. 40GB."
+        "--hicache-size",
+        type=Quantity("size", _model_size),
+        metavar="SIZE",
+        help="SGLang's host pool of one rank, e.g. 40GB.",
     ),
     click.option(
         "--draft-tokens",

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import click
 
+from nodecheck.model import Struct, pretty_json
 from nodecheck.render.layout import Line, plain, printable
 
 PIPE_WIDTH = 100
@@ -38,11 +39,28 @@ def progress(doing: str) -> None:
         sys.stderr.flush()
 
 
-def print_json(text: bytes) -> None:
-    """One JSON object."""
-    progress("")
-    sys.stdout.buffer.write(text)
-    sys.stdout.buffer.flush()
+class Output(NamedTuple):
+    """The forms that a result is wanted in: JSON or lines, and a page too."""
+
+    as_json: bool
+    page: Path | None
+
+    @classmethod
+    def of(cls, page: str | None, *, as_json: bool) -> Output:
+        """By --html and --json. Raises ClickException where the page cannot be written."""
+        return cls(as_json, None if page is None else writable(page))
+
+    def write(
+        self, made: Struct, lines: Callable[[int], list[Line]], page: Callable[[], str]
+    ) -> None:
+        """Write it: `lines` makes those of a width, `page` the page, each where it is wanted."""
+        if self.as_json:
+            progress("")
+            print_stream([pretty_json(made)])
+        else:
+            print_lines(lines)
+        if self.page:
+            write_whole(self.page, [page().encode(errors="replace")])
 
 
 def print_stream(chunks: Iterable[bytes]) -> None:
@@ -86,6 +104,8 @@ def writable(name: str, form: Form = PAGE) -> Path:
     """The file to write to, if that can be done: found out before time is spent."""
     from nodecheck.machine.asking import why_silent
 
+    if not name:
+        raise click.UsageError("the name of the file to write is empty")
     file = Path(name)
     if why := why_silent(name, lambda: _try(file, form), ANSWER_SECONDS):
         raise click.ClickException(f"{name}: cannot be written: {why}")
@@ -104,11 +124,6 @@ def _try(file: Path, form: Form) -> None:
     with _beside(file).open("xb"):
         pass
     _beside(file).unlink()
-
-
-def write_page(file: Path, text: str) -> None:
-    """The whole page at once, over what was there: never half of it."""
-    write_whole(file, [text.encode(errors="replace")])
 
 
 def write_whole(file: Path, chunks: Iterable[bytes]) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from nodecheck.cli.options import node_options, serving_options, size_options
-
-if TYPE_CHECKING:
-    from nodecheck.plan import Plan
 
 
 @click.command("plan")
@@ -36,36 +33,25 @@ def command(**options: Any) -> None:
     """
     from nodecheck.cli.inputs import NodeOptions, read_node, read_policy, read_runs
     from nodecheck.cli.models import ModelOptions, read_model, read_serving, with_storage
-    from nodecheck.cli.output import writable
+    from nodecheck.cli.output import Output, shows_unicode
     from nodecheck.plan import make_plan
+    from nodecheck.render.plan import render
+
+    def page() -> str:
+        from nodecheck.render import plan_html
+
+        return plan_html.page()(made)
 
     asked, model, serving = NodeOptions.of(options), ModelOptions.of(options), read_serving(options)
-    if model.path is None and model.weights is None:
+    if model.path is None and model.weights_bytes is None:
         raise click.UsageError("name a MODEL, or --weights and --layers")
     policy = read_policy(asked.policy)
-    file = None if options["page"] is None else writable(options["page"])
+    output = Output.of(options["page"], as_json=options["as_json"])
     runs = read_runs(options["measured"])
     work = read_model(model)
     assert work is not None
     if asked.is_live:
         work = with_storage(work, model, measures=asked.measures != "never")
     made = make_plan(read_node(asked, policy, work), policy, work, serving, runs)
-    _print(made, as_json=options["as_json"])
-    if file:
-        from nodecheck.cli.output import write_page
-        from nodecheck.render.plan_html import page
-
-        write_page(file, page()(made))
-
-
-def _print(made: Plan, *, as_json: bool) -> None:
-    from nodecheck.cli.output import print_json, print_lines, shows_unicode
-    from nodecheck.plan import to_json
-
-    if as_json:
-        print_json(to_json(made))
-        return
-    from nodecheck.render import plan as terminal
-
     unicode = shows_unicode()
-    print_lines(lambda width: terminal.render(made, width, unicode=unicode))
+    output.write(made, lambda width: render(made, width, unicode=unicode), page)

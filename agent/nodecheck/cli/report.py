@@ -9,37 +9,30 @@ import click
 
 from nodecheck.cli.inputs import NodeOptions, read_node, read_policy
 from nodecheck.cli.models import ModelOptions, read_model, with_storage
-from nodecheck.cli.output import print_json, print_lines, writable, write_page
+from nodecheck.cli.output import Output
 from nodecheck.diagnose import diagnose
-from nodecheck.report import Report, to_json
+from nodecheck.render.terminal import render
 
 
 def run(options: dict[str, Any]) -> None:
     """Make the report and print it; write its page where that was asked for."""
+
+    def page() -> str:
+        from nodecheck.render import report_html
+
+        return report_html.page()(report)
+
     asked = NodeOptions.of(options)
     if asked.python:
         _check_python(asked)
     policy = read_policy(asked.policy)
-    file = None if options["page"] is None else writable(options["page"])
+    output = Output.of(options["page"], as_json=options["as_json"])
     model = ModelOptions.of(options)
     workload = read_model(model)
     if workload and asked.is_live:
         workload = with_storage(workload, model, measures=False)
     report = diagnose(read_node(asked, policy, workload), policy, workload)
-    _print(report, as_json=options["as_json"])
-    if file:
-        from nodecheck.render.report_html import page
-
-        write_page(file, page()(report))
-
-
-def _print(report: Report, *, as_json: bool) -> None:
-    if as_json:
-        print_json(to_json(report))
-        return
-    from nodecheck.render import terminal
-
-    print_lines(lambda width: terminal.render(report, width))
+    output.write(report, lambda width: render(report, width), page)
 
 
 def _check_python(asked: NodeOptions) -> None:

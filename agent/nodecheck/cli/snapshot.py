@@ -42,14 +42,14 @@ def command(**options: Any) -> None:
 
 
 def _told(written: Written, report: Report, history: str) -> str:
-    from nodecheck.model import Severity
+    from nodecheck.model import faults
     from nodecheck.render.layout import printable
     from nodecheck.units import count
 
-    faults = [f for f in report.findings if f.severity is not Severity.INFO]
+    found = faults(report.findings)
     words = [report.verdict.status.value.upper()]
-    if faults:
-        words.append(count(len(faults), "finding"))
+    if found:
+        words.append(count(len(found), "finding"))
     kept = f"{printable(history)}, {_size(written.size_bytes)}"
     if written.removed:
         kept += f", {count(written.removed, 'old one')} removed"

@@ -13,7 +13,7 @@ import msgspec
 from nodecheck.judge.gate.requirements import requirements
 from nodecheck.judge.offers import OFFERS, Offer
 from nodecheck.judge.verdict import unjudged
-from nodecheck.model import Severity, Status, Struct
+from nodecheck.model import Status, Struct, faults
 from nodecheck.policy import Policy, Requirements
 from nodecheck.report import Report
 
@@ -115,8 +115,8 @@ def _doubts(report: Report, name: str) -> tuple[str, ...]:
     }
     return tuple(
         f"{finding.id} ({finding.severity.value}): {finding.summary}"
-        for finding in report.findings
-        if finding.severity is not Severity.INFO and finding.id in ids - set(drawn.unrelated)
+        for finding in faults(report.findings)
+        if finding.id in ids - set(drawn.unrelated)
     )
 
 

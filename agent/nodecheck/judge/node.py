@@ -5,14 +5,12 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from nodecheck.checks.gpu.facts import Gpu
+from nodecheck.checks.pcie.link import GTS, encoded_bytes_per_second
 from nodecheck.checks.seen import Seen
-from nodecheck.judge.rates import ceilings, weight_types
+from nodecheck.judge.rates import weight_types
 from nodecheck.judge.rates.ceilings import Range
 from nodecheck.model import Measurement, Struct
 from nodecheck.serving import Kind, Workload
-
-GENERATION_BY_GTS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
-"""PCIe generation of a link speed in GT/s."""
 
 
 def cores(seen: Seen) -> Range | None:
@@ -45,6 +43,11 @@ def best_read(measurements: tuple[Measurement, ...]) -> Measurement | None:
     )
 
 
+def read_rate(measurements: tuple[Measurement, ...]) -> Measurement | None:
+    """Memory read on most threads; None if disturbed."""
+    return _widest_clean(measurements, "dram_read")
+
+
 def decode_rate(measurements: tuple[Measurement, ...], weight_type: str) -> Measurement | None:
     """Weights of one type used up from the cores' own caches on most threads; None if disturbed."""
     return _widest_clean(measurements, f"decode_{weight_type}")
@@ -73,7 +76,11 @@ def measurable_types(work: Workload) -> tuple[str, ...]:
 
 def _widest_clean(measurements: tuple[Measurement, ...], name: str) -> Measurement | None:
     """Fewer threads do not stand for all of them where those were disturbed."""
-    found = [m for m in measurements if m.name == name and m.median_bytes_per_second > 0]
+    found = [
+        m
+        for m in measurements
+        if m.name == name and m.memory_node is None and m.median_bytes_per_second > 0
+    ]
     widest = max(found, key=lambda m: m.threads, default=None)
     return widest if widest and "contended" not in widest.flags else None
 
@@ -176,13 +183,13 @@ def host_link(seen: Seen, gpus: Cards) -> float | None:
 
 
 def _link_rate(seen: Seen, gpu: Gpu) -> float | None:
-    generation, width = gpu.link_generation_max or gpu.link_generation, gpu.link_width
+    gts, width = GTS.get(gpu.link_generation_max or gpu.link_generation or 0), gpu.link_width
     path = next((p for p in seen.facts.pcie.paths if p.accelerator == gpu.pci_address), None)
     hops = [h for h in path.hops if not h.emulated] if path else []
     speeds = [h.maximum_gts or h.current_gts for h in hops]
     widths = [h.current_width for h in hops if h.current_width]
-    if generation is None and speeds and all(speeds):
-        generation = GENERATION_BY_GTS.get(min(s for s in speeds if s))
+    if gts is None and all(speeds):
+        gts = min((s for s in speeds if s), default=None)
     if width is None or (widths and min(widths) < width):
         width = min(widths, default=None) if widths else width
-    return ceilings.pcie_bytes_per_second(generation, width) if generation and width else None
+    return encoded_bytes_per_second(gts, width)

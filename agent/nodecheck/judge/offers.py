@@ -113,7 +113,7 @@ def _gpus(report: Report) -> Offer:
 
 
 def _why_no_gpu(report: Report) -> str:
-    in_vain = looked_in_vain(report)
+    in_vain = looked_in_vain(report.gaps)
     return why_no_more(report) if in_vain else "no GPU was seen that this node may use"
 
 

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Callable
 
 from nodecheck.checks.pcie.facts import Path
-from nodecheck.judge.node import GENERATION_BY_GTS, best_read
+from nodecheck.checks.pcie.link import GENERATIONS
+from nodecheck.judge.node import best_read
 from nodecheck.model import Severity
 from nodecheck.report import Report
-from nodecheck.units import count, gb_per_second, gib, percent
+from nodecheck.units import count, gb_per_second, gib, listed, percent
 
 BAD_REASONS = (
     "hw_slowdown",
@@ -92,7 +93,7 @@ def _link(path: Path, width_only: bool) -> str | None:
     real = [hop for hop in path.hops if not hop.emulated]
     widths = [hop.current_width for hop in real if hop.current_width]
     speeds = [hop.current_gts for hop in real if hop.current_gts]
-    generation = GENERATION_BY_GTS.get(min(speeds)) if speeds else None
+    generation = GENERATIONS.get(min(speeds)) if speeds else None
     if not widths or (generation is None and not width_only):
         return None
     return f"x{min(widths)}" if width_only else f"Gen{generation} x{min(widths)}"
@@ -113,8 +114,7 @@ def _python(report: Report) -> str | None:
     fine = [f"{x.name} {x.version or ''}".strip() for x in libraries if x.outcome == "ok"]
     if not fine or len(fine) < len(libraries):
         return None
-    more = f" and {len(fine) - 4} more" if len(fine) > 4 else ""
-    return f"Python: {', '.join(fine[:4])}{more} can be imported"
+    return f"Python: {listed(fine, 4)} can be imported"
 
 
 _STATEMENTS: tuple[tuple[str, Callable[[Report], str | None]], ...] = (

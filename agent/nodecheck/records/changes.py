@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Literal
 
 import msgspec
 
 from nodecheck.model import Severity, Struct
 from nodecheck.records.series import Window
-from nodecheck.records.state import State, Told, Trait
+from nodecheck.records.state import State, Told, Trait, covers
 
 FLAPPING = 4
 """Changes of one thing to and fro, from which they are told as one. Source: nodecheck's own
@@ -29,6 +29,10 @@ READS = {
 permission hides. Source: the checks' rules."""
 
 
+ASKED_FOR = frozenset({"dram.*", "python.*"})
+"""Probes that rest unless they are asked for: no failure."""
+
+
 class Difference(Struct, frozen=True, kw_only=True):
     """One thing that is not as before. `name` is a trait's, or a finding's id; `where` its subject.
 
@@ -43,6 +47,11 @@ class Difference(Struct, frozen=True, kw_only=True):
     after: str | None = None
     gained: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+
+    @property
+    def is_set(self) -> bool:
+        """Whether it has members that came and went instead of two values."""
+        return bool(self.gained or self.lost)
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -104,7 +113,8 @@ def _findings(before: State, after: State) -> list[Difference]:
         if one and other:
             news = one.severity is not other.severity
         else:
-            news = _would_tell(after, before, told) if one else _would_tell(before, after, told)
+            lacking, having = (after, before) if one else (before, after)
+            news = could_tell(lacking.unseen, having.unseen, told.check)
         if news:
             found.append(_finding(told, one, other))
     return sorted(found, key=lambda each: (-_rank(each), each.name, each.where or ""))
@@ -132,11 +142,19 @@ def _by_subject(state: State) -> dict[tuple[str, str], Told]:
     return {(told.id, told.subject): told for told in state.findings}
 
 
-def _would_tell(lacking: State, having: State, told: Told) -> bool:
-    """Whether the state without a finding saw what it rests on, as the other one did."""
-    return not any(name.startswith(f"{told.check}.") for name in lacking.blind_to(having)) and all(
-        lacking.looked_at(*fact) or not having.looked_at(*fact)
-        for fact in READS.get(told.check, ())
+def could_tell(unseen: Collection[str], having: Collection[str], check: str) -> bool:
+    """Whether who lacks a finding of a check has seen what it rests on, as who has it did.
+
+    Both tell what they could not see. A probe that failed whole leaves all findings open: rules
+    read the facts of other checks.
+    """
+    blind = {each for each in unseen if not covers(having, each)}
+    failed = {each for each in blind if each.endswith(".*")} - ASKED_FOR
+    facts = map(".".join, READS.get(check, ()))
+    return (
+        not failed
+        and not any(each.startswith(f"{check}.") for each in blind)
+        and not any(covers(unseen, fact) and not covers(having, fact) for fact in facts)
     )
 
 
@@ -202,7 +220,7 @@ def _carried(known: State, new: State) -> State:
     unheard = [
         told
         for key, told in _by_subject(known).items()
-        if key not in findings and not _would_tell(new, known, told)
+        if key not in findings and not could_tell(new.unseen, known.unseen, told.check)
     ]
     return State(
         traits=(*kept, *traits.values()),

@@ -18,9 +18,9 @@ from nodecheck.machine import state as directories
 from nodecheck.model import Struct
 from nodecheck.policy import Retention
 from nodecheck.records import packing, place
-from nodecheck.records.figures import Measure, figures
+from nodecheck.records.figures import Metric, figures
 from nodecheck.records.retention import prune
-from nodecheck.records.series import Window, pack
+from nodecheck.records.series import Listed, Window, pack
 from nodecheck.records.sqlite import (
     Connection,
     HistoryError,
@@ -36,7 +36,6 @@ from nodecheck.report import Report, from_json
 
 __all__ = [
     "HistoryError",
-    "Listed",
     "Written",
     "add",
     "check",
@@ -72,15 +71,6 @@ class Written(Struct, frozen=True, kw_only=True):
     size_bytes: int
 
 
-class Listed(Struct, frozen=True, kw_only=True):
-    """A snapshot in a list; `time` is in seconds since 1970 (UTC)."""
-
-    id: int
-    time: int
-    status: str
-    headline: str
-
-
 def path() -> Path:
     """Where this user's history lies; it need not exist."""
     return directories.history()
@@ -113,7 +103,7 @@ def read_window(path: Path, since: int | None) -> Window:
         return _window(
             rows,
             {each: _shared(db, each, State) for each in states},
-            {each: _shared(db, each, tuple[Measure, ...]) for each in layouts},
+            {each: _shared(db, each, tuple[Metric, ...]) for each in layouts},
         )
 
 
@@ -126,14 +116,14 @@ def read_pieces(path: Path, since: int | None) -> Iterator[Window]:
         span = _span(db, since)
         query = "SELECT DISTINCT layout FROM snapshots WHERE time BETWEEN ? AND ? ORDER BY layout"
         layouts = [each for (each,) in db.execute(query, span)]
-        known = {each: _shared(db, each, tuple[Measure, ...]) for each in layouts}
+        known = {each: _shared(db, each, tuple[Metric, ...]) for each in layouts}
         found = db.execute(_ROWS, span)
         while rows := found.fetchmany(PIECE_SNAPSHOTS):
             yield _window(rows, {}, known)
 
 
 def _window(
-    rows: list[tuple[Any, ...]], states: dict[int, State], layouts: dict[int, tuple[Measure, ...]]
+    rows: list[tuple[Any, ...]], states: dict[int, State], layouts: dict[int, tuple[Metric, ...]]
 ) -> Window:
     if not rows:
         return Window()

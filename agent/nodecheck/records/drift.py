@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 
 from nodecheck.model import Struct
-from nodecheck.records.figures import Measure
+from nodecheck.records.figures import Metric
 from nodecheck.records.series import DAY, HOUR, Bucket, Points, Series, buckets
 
 DAYS_BEFORE = 7
@@ -51,14 +51,14 @@ a slope shows best in a few medians of many points."""
 
 
 class Drift(Struct, frozen=True, kw_only=True):
-    """A rate that left its level: `before` and `after` in the measure's unit.
+    """A rate that left its level: `before` and `after` in the metric's unit.
 
     `since` is when it left (seconds since 1970), `spread` how far stretches of days strayed from
     `before` by themselves, as a share of it, and `points` how many clean measurements tell it.
     `gradual`: a slope over all the time from `since` on, not a step.
     """
 
-    measure: Measure
+    metric: Metric
     since: int
     before: float
     after: float
@@ -74,7 +74,7 @@ class Drift(Struct, frozen=True, kw_only=True):
     @property
     def worse(self) -> bool:
         """Whether it went the wrong way."""
-        return (self.after < self.before) == (self.measure.more_is_better is True)
+        return (self.after < self.before) == (self.metric.more_is_better is True)
 
 
 class _Fit(Struct, frozen=True, kw_only=True):
@@ -91,7 +91,7 @@ class _Fit(Struct, frozen=True, kw_only=True):
 def drifts(hourly: Iterable[Series]) -> tuple[Drift, ...]:
     """Of series with a point an hour at most: worse first, then the largest first."""
     found = [each for series in hourly if (each := drift(series))]
-    return tuple(sorted(found, key=lambda d: (not d.worse, -abs(d.change), d.measure.name)))
+    return tuple(sorted(found, key=lambda d: (not d.worse, -abs(d.change), d.metric.name)))
 
 
 def drift(series: Series) -> Drift | None:
@@ -105,7 +105,7 @@ def drift(series: Series) -> Drift | None:
     if best is None:
         return None
     return Drift(
-        measure=series.measure,
+        metric=series.metric,
         since=best.since,
         before=best.before,
         after=best.after,

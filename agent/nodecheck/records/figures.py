@@ -35,7 +35,7 @@ class Kind(str, Enum):
     """As it was just then."""
 
 
-class Measure(Struct, frozen=True):
+class Metric(Struct, frozen=True):
     """What a figure is of: `name` is `what` or `what@where`, unique within a report.
 
     `unit` is B/s, B, s, W, C (degrees Celsius), MHz or empty (a count, a share of 0 to 1).
@@ -54,7 +54,7 @@ class Figure(Struct, frozen=True, kw_only=True):
     `flags` are those of the measurement: with any of them it proves nothing.
     """
 
-    measure: Measure
+    metric: Metric
     value: float
     low: float | None = None
     high: float | None = None
@@ -65,14 +65,14 @@ def figures(report: Report) -> tuple[Figure, ...]:
     """All numbers of a report that are known; of two with one name the first."""
     found: dict[str, Figure] = {}
     for figure in (*_measured(report), *_room(report), *_counted(report), *_momentary(report)):
-        found.setdefault(figure.measure.name, figure)
+        found.setdefault(figure.metric.name, figure)
     return tuple(found.values())
 
 
 def _measured(report: Report) -> Iterator[Figure]:
     for each in report.measurements:
         yield Figure(
-            measure=Measure(_measurement_name(each), "B/s", Kind.RATE, more_is_better=True),
+            metric=Metric(_measurement_name(each), "B/s", Kind.RATE, more_is_better=True),
             value=each.median_bytes_per_second,
             low=each.p10_bytes_per_second,
             high=each.p90_bytes_per_second,
@@ -80,7 +80,7 @@ def _measured(report: Report) -> Iterator[Figure]:
         )
     for latency in report.latencies:
         yield Figure(
-            measure=Measure(_latency_name(latency), "s", Kind.RATE, more_is_better=False),
+            metric=Metric(_latency_name(latency), "s", Kind.RATE, more_is_better=False),
             value=latency.median_seconds,
             low=latency.p10_seconds,
             high=latency.p90_seconds,
@@ -176,4 +176,4 @@ def _one(
     name: str, where: str | None, value: float, unit: str, kind: Kind, *, up: bool | None
 ) -> Figure:
     named = name if where is None else f"{name}@{where}"
-    return Figure(measure=Measure(named, unit, kind, up), value=float(value))
+    return Figure(metric=Metric(named, unit, kind, up), value=float(value))

@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import median
 
 from nodecheck.model import Struct
-from nodecheck.records.figures import Measure
+from nodecheck.records.figures import Metric
 from nodecheck.records.series import DAY, Points, Series, stretches
 
 LOSSES = 10
@@ -47,7 +47,7 @@ class Forecast(Struct, frozen=True, kw_only=True):
     `days` are those until nothing is left (soonest, latest).
     """
 
-    measure: Measure
+    metric: Metric
     now: float
     per_day: tuple[float, float]
     days: tuple[float, float]
@@ -56,12 +56,12 @@ class Forecast(Struct, frozen=True, kw_only=True):
 def forecasts(hourly: Iterable[Series]) -> tuple[Forecast, ...]:
     """Of series with a point an hour at most: the soonest full first."""
     found = [each for series in hourly if (each := forecast(series))]
-    return tuple(sorted(found, key=lambda each: (each.days, each.measure.name)))
+    return tuple(sorted(found, key=lambda each: (each.days, each.metric.name)))
 
 
 def forecast(series: Series) -> Forecast | None:
     """When there will be nothing left, None where that shows no trend or is far off."""
-    points = list(zip(series.times, series.values, strict=True))
+    points = series.points()
     per_day = next((loss for part in _parts(points) if (loss := _loss(part))), None)
     if per_day is None:
         return None
@@ -70,7 +70,7 @@ def forecast(series: Series) -> Forecast | None:
     days = min(lately) / per_day[1], max(lately) / per_day[0]
     if days[0] > HORIZON_DAYS:
         return None
-    return Forecast(measure=series.measure, now=now, per_day=per_day, days=days)
+    return Forecast(metric=series.metric, now=now, per_day=per_day, days=days)
 
 
 def _parts(points: Points) -> Iterator[Points]:
@@ -84,14 +84,19 @@ def _parts(points: Points) -> Iterator[Points]:
             yield points[first:]
 
 
+def is_enough(points: Points) -> bool:
+    """Whether points would tell a trend, were there one."""
+    return len(_medians(points)) > LOSSES_MIN
+
+
 def _loss(points: Points) -> tuple[float, float] | None:
     """What goes a day, slowest and fastest of all stretches but one at each end.
 
     So one clean-up or one large download is no trend, and ends none.
     """
     span = points[-1][0] - points[0][0]
-    ends = _medians(points, span)
-    if span < SHORTEST_SECONDS or len(ends) <= LOSSES_MIN:
+    ends = _medians(points)
+    if len(ends) <= LOSSES_MIN:
         return None
     losses = sorted(
         (before - after) / (later - earlier) * DAY
@@ -102,8 +107,11 @@ def _loss(points: Points) -> tuple[float, float] | None:
     return (slowest, fastest) if slowest > 0 and steady else None
 
 
-def _medians(points: Points, span: int) -> list[tuple[float, float]]:
-    """The middle and the median of each stretch."""
+def _medians(points: Points) -> list[tuple[float, float]]:
+    """The middle and the median of each stretch; none of too short a time."""
+    span = points[-1][0] - points[0][0]
+    if span < SHORTEST_SECONDS:
+        return []
     width = max(1, span // (LOSSES + 1))
     if span >= WHOLE_DAYS_FROM:
         width = max(DAY, width // DAY * DAY)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import functools
+from collections.abc import Collection, Sequence
 
 from nodecheck.model import Struct
-from nodecheck.records.figures import LOGGED, Kind, Measure
+from nodecheck.records.figures import LOGGED, Kind, Metric
 from nodecheck.records.series import Window, picked
+
+LOG = "kernel_log", "source"
+"""The fact that tells whether the kernel's log was read."""
 
 
 class Growth(Struct, frozen=True, kw_only=True):
-    """A counter that rose `by` so many within `over_seconds`, from the first snapshot to the last.
+    """A counter that rose `by` so many within `over_seconds`, from when it was first read to last.
 
     `newest` is the time of the snapshot that showed the last rise (seconds since 1970).
     """
 
-    measure: Measure
+    metric: Metric
     by: float
     over_seconds: int
     newest: int
@@ -23,13 +27,51 @@ class Growth(Struct, frozen=True, kw_only=True):
 
 def growths(window: Window) -> tuple[Growth, ...]:
     """Counters that grew, those that grew last first."""
-    span = window.times[-1] - window.times[0] if window.times else 0
+    spans = spans_read(window)
     found = [
-        Growth(measure=measure, by=each.by, over_seconds=span, newest=each.newest)
-        for measure, each in _counts(window).items()
+        Growth(
+            metric=metric,
+            by=each.by,
+            over_seconds=spans[metric][1] - spans[metric][0],
+            newest=each.newest,
+        )
+        for metric, each in _counts(window).items()
         if each.by
     ]
-    return tuple(sorted(found, key=lambda each: (-each.newest, each.measure.name)))
+    return tuple(sorted(found, key=lambda each: (-each.newest, each.metric.name)))
+
+
+def spans_read(window: Window) -> dict[Metric, tuple[int, int]]:
+    """When each counter was first and last read; one of a log with the log that lacked it."""
+    layouts = picked(window, Kind.COUNTER)
+    spans: dict[Metric, tuple[int, int]] = {}
+    for number, span in _ends(window.layouts, window.times).items():
+        for metric in layouts[number].metrics if number in layouts else ():
+            spans[metric] = _both(span, spans.get(metric, span))
+    if log := span_of_log(window):
+        spans |= {m: _both(log, span) for m, span in spans.items() if m.name.startswith(LOGGED)}
+    return spans
+
+
+def span_of_log(window: Window) -> tuple[int, int] | None:
+    """When the kernel's log was first and last read, None where it never was."""
+    read = [
+        span
+        for number, span in _ends(window.states, window.times).items()
+        if window.state_by_id[number].looked_at(*LOG)
+    ]
+    return functools.reduce(_both, read) if read else None
+
+
+def _ends(numbers: Sequence[int], times: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """The first and the last time of each number."""
+    first = dict(zip(reversed(numbers), reversed(times), strict=True))
+    last = dict(zip(numbers, times, strict=True))
+    return {number: (first[number], last[number]) for number in last}
+
+
+def _both(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    return min(one[0], other[0]), max(one[1], other[1])
 
 
 class _Count:
@@ -51,11 +93,11 @@ class _Count:
             self.newest = time
 
 
-def _counts(window: Window) -> dict[Measure, _Count]:
+def _counts(window: Window) -> dict[Metric, _Count]:
     """Each counter over all snapshots. Most repeat the one before; those are passed over."""
     layouts = picked(window, Kind.COUNTER)
-    logs = {n: each.looked_at("kernel_log", "source") for n, each in window.state_by_id.items()}
-    counts: dict[Measure, _Count] = {}
+    logs = {n: each.looked_at(*LOG) for n, each in window.state_by_id.items()}
+    counts: dict[Metric, _Count] = {}
     last: object = None
     log_known = False
     for time, number, state, packed in zip(
@@ -66,7 +108,7 @@ def _counts(window: Window) -> dict[Measure, _Count]:
         if found == last:
             continue
         last = found
-        values = dict(zip(layout.measures, layout.values(packed), strict=True)) if layout else {}
+        values = dict(zip(layout.metrics, layout.values(packed), strict=True)) if layout else {}
         _take(counts, values, time, log_known=log_known)
         if log_read:
             log_known = True
@@ -75,18 +117,18 @@ def _counts(window: Window) -> dict[Measure, _Count]:
 
 
 def _take(
-    counts: dict[Measure, _Count], values: dict[Measure, float], time: int, *, log_known: bool
+    counts: dict[Metric, _Count], values: dict[Metric, float], time: int, *, log_known: bool
 ) -> None:
     """A first value tells no rise, unless a log that was read before did not hold it."""
-    for measure, value in values.items():
-        if measure not in counts:
-            logged = measure.name.startswith(LOGGED)
-            counts[measure] = _Count(0 if logged and log_known else value, logged=logged)
-        counts[measure].take(value, time)
+    for metric, value in values.items():
+        if metric not in counts:
+            logged = metric.name.startswith(LOGGED)
+            counts[metric] = _Count(0 if logged and log_known else value, logged=logged)
+        counts[metric].take(value, time)
 
 
-def _forget(counts: dict[Measure, _Count], measures: Collection[Measure]) -> None:
+def _forget(counts: dict[Metric, _Count], metrics: Collection[Metric]) -> None:
     """What a log that was read holds no more is 0."""
-    for measure, count in counts.items():
-        if count.logged and measure not in measures:
+    for metric, count in counts.items():
+        if count.logged and metric not in metrics:
             count.value = 0

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-
 from nodecheck.model import Struct
 from nodecheck.records.changes import Change, changes
-from nodecheck.records.drift import DAYS_BEFORE, POINTS_MIN, Drift, drifts, is_enough
+from nodecheck.records.drift import Drift, drifts
 from nodecheck.records.figures import Kind
 from nodecheck.records.forecast import Forecast, forecasts
 from nodecheck.records.growth import Growth, growths
-from nodecheck.records.series import DAY, Series, Window, hourly, picked
-from nodecheck.records.state import HOST_NAME, VERSION
-from nodecheck.units import count
+from nodecheck.records.notes import Untold, notes, of_ourselves, untold
+from nodecheck.records.series import Listed, Window, hourly
+from nodecheck.records.state import HOST_NAME
 
 SCHEMA_VERSION = 1
 
@@ -20,7 +18,9 @@ SCHEMA_VERSION = 1
 class History(Struct, frozen=True, kw_only=True):
     """`count` snapshots from `first` to `last` (seconds since 1970), and what they tell.
 
-    `notes` are sentences on what could not be concluded, and why.
+    `untold` are the members that are empty because nothing of the kind could be told, `notes`
+    sentences on what could not be concluded, and why. `latest` are the snapshots stored last of
+    all, the last first.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -32,12 +32,14 @@ class History(Struct, frozen=True, kw_only=True):
     drifts: tuple[Drift, ...] = ()
     forecasts: tuple[Forecast, ...] = ()
     growths: tuple[Growth, ...] = ()
+    untold: tuple[Untold, ...] = ()
     notes: tuple[str, ...] = ()
+    latest: tuple[Listed, ...] = ()
 
 
-def make_history(window: Window) -> History:
+def make_history(window: Window, latest: tuple[Listed, ...] = ()) -> History:
     """The history of the node whose snapshots these are."""
-    rates = hourly(window, Kind.RATE)
+    rates, rooms = hourly(window, Kind.RATE), hourly(window, Kind.ROOM)
     changed, drifted = changes(window), drifts(rates)
     return History(
         node=_node(window),
@@ -46,9 +48,11 @@ def make_history(window: Window) -> History:
         last=window.times[-1] if window.times else None,
         changes=changed,
         drifts=drifted,
-        forecasts=forecasts(hourly(window, Kind.ROOM)),
+        forecasts=forecasts(rooms),
         growths=growths(window),
-        notes=(*_missing(window), *_too_few(rates), *_ourselves(changed, drifted)),
+        untold=untold(window, rates, rooms),
+        notes=(*notes(window, rates, rooms), *of_ourselves(changed, drifted)),
+        latest=latest,
     )
 
 
@@ -59,31 +63,3 @@ def _node(window: Window) -> str | None:
     traits = window.state_by_id[window.states[-1]].traits
     names = (trait.value for trait in traits if trait.name == HOST_NAME)
     return next((name for name in names if isinstance(name, str)), None)
-
-
-def _missing(window: Window) -> Iterator[str]:
-    measured = picked(window, Kind.RATE)
-    without = sum(layout not in measured for layout in window.layouts)
-    if without and measured:
-        yield f"{without} of {count(len(window.ids), 'snapshot')} hold no measurements"
-    elif without:
-        yield "no snapshot holds measurements, so drift is not told (--quick leaves them out)"
-
-
-def _too_few(rates: Sequence[Series]) -> Iterator[str]:
-    few = [series for series in rates if not is_enough(series.clean())]
-    if few:
-        clean = max(len(series.clean()) for series in few)
-        most = max(len(series.times) for series in few)
-        yield (
-            f"{len(few)} of {count(len(rates), 'figure')} had too few undisturbed measurements "
-            f"to tell drift: {clean} of {most} at most, one an hour; {POINTS_MIN} on "
-            f"{DAYS_BEFORE + 1} days are needed"
-        )
-
-
-def _ourselves(changed: Iterable[Change], drifted: Iterable[Drift]) -> Iterator[str]:
-    """A figure that left its level with an update may be measured otherwise."""
-    updates = [each.time for each in changed if each.difference.name == VERSION]
-    if any(abs(each.since - time) < DAY for each in drifted for time in updates):
-        yield "nodecheck changed on the day that a figure drifted from: it may measure otherwise"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from nodecheck.model import Struct
-from nodecheck.records.figures import Figure, Kind, Measure
+from nodecheck.records.figures import Figure, Kind, Metric
 from nodecheck.records.state import State
 
 HOUR, DAY = 3600, 86_400
@@ -35,16 +35,29 @@ class Window(Struct, frozen=True, kw_only=True):
     layouts: tuple[int, ...] = ()
     packed: tuple[bytes, ...] = ()
     state_by_id: dict[int, State] = msgspec.field(default_factory=dict)
-    layout_by_id: dict[int, tuple[Measure, ...]] = msgspec.field(default_factory=dict)
+    layout_by_id: dict[int, tuple[Metric, ...]] = msgspec.field(default_factory=dict)
+
+
+class Listed(Struct, frozen=True, kw_only=True):
+    """A snapshot in a list; `time` is in seconds since 1970 (UTC)."""
+
+    id: int
+    time: int
+    status: str
+    headline: str
 
 
 class Series(Struct, frozen=True, kw_only=True):
     """One figure over time, oldest first; `flagged` marks those that prove nothing."""
 
-    measure: Measure
+    metric: Metric
     times: tuple[int, ...]
     values: tuple[float, ...]
     flagged: tuple[bool, ...]
+
+    def points(self) -> Points:
+        """All of it."""
+        return list(zip(self.times, self.values, strict=True))
 
     def clean(self) -> list[tuple[int, float]]:
         """The points that prove something."""
@@ -64,15 +77,15 @@ class Bucket(Struct, frozen=True):
 
 
 class Picked(Struct, frozen=True):
-    """Some figures of a layout: `measures`, and how to find them and their flags in its bytes."""
+    """Some figures of a layout: `metrics`, and how to find them and their flags in its bytes."""
 
-    measures: tuple[Measure, ...]
+    metrics: tuple[Metric, ...]
     places: tuple[int, ...]
     doubles: str
     flags_at: int
 
     def values(self, packed: bytes) -> tuple[float, ...]:
-        """The values of `measures`."""
+        """The values of `metrics`."""
         return struct.unpack_from(self.doubles, packed)
 
     def part(self, packed: bytes) -> bytes:
@@ -84,12 +97,12 @@ class Picked(Struct, frozen=True):
         return int.from_bytes(packed[self.flags_at :], "little")
 
 
-def pack(found: Sequence[Figure]) -> tuple[tuple[Measure, ...], bytes]:
+def pack(found: Sequence[Figure]) -> tuple[tuple[Metric, ...], bytes]:
     """What the figures are of, and their values: doubles, then a bit each, set where flagged."""
     bits = sum(1 << place for place, each in enumerate(found) if each.flags)
     values = struct.pack(f"<{len(found)}d", *(each.value for each in found))
     return (
-        tuple(each.measure for each in found),
+        tuple(each.metric for each in found),
         values + bits.to_bytes((len(found) + 7) // 8, "little"),
     )
 
@@ -98,24 +111,24 @@ def picked(window: Window, kind: Kind) -> dict[int, Picked]:
     """The figures of a kind in each layout that has any; what is not of it is skipped over."""
     found = {}
     for number, layout in window.layout_by_id.items():
-        places = tuple(n for n, measure in enumerate(layout) if measure.kind is kind)
+        places = tuple(n for n, metric in enumerate(layout) if metric.kind is kind)
         if places:
             doubles = "<" + "".join("d" if m.kind is kind else "8x" for m in layout)
-            measures = tuple(layout[place] for place in places)
-            found[number] = Picked(measures, places, doubles, 8 * len(layout))
+            metrics = tuple(layout[place] for place in places)
+            found[number] = Picked(metrics, places, doubles, 8 * len(layout))
     return found
 
 
-def metric(window: Window, name: str) -> Series | None:
+def series_of(window: Window, name: str) -> Series | None:
     """All points of the figure with this name, None where no snapshot has it.
 
-    Where its measure changed, those of the newest.
+    Where its metric changed, those of the newest.
     """
     places = {
         number: place
         for number, layout in window.layout_by_id.items()
-        for place, measure in enumerate(layout)
-        if measure.name == name
+        for place, metric in enumerate(layout)
+        if metric.name == name
     }
     rows = [
         (time, layout, packed)
@@ -124,14 +137,14 @@ def metric(window: Window, name: str) -> Series | None:
     ]
     if not rows:
         return None
-    measure = window.layout_by_id[rows[-1][1]][places[rows[-1][1]]]
+    metric = window.layout_by_id[rows[-1][1]][places[rows[-1][1]]]
     points = [
         (time, *_point(packed, places[layout], len(window.layout_by_id[layout])))
         for time, layout, packed in rows
-        if window.layout_by_id[layout][places[layout]] == measure
+        if window.layout_by_id[layout][places[layout]] == metric
     ]
     times, values, flagged = zip(*points, strict=True)
-    return Series(measure=measure, times=times, values=values, flagged=flagged)
+    return Series(metric=metric, times=times, values=values, flagged=flagged)
 
 
 def _point(packed: bytes, place: int, figures: int) -> tuple[float, bool]:
@@ -139,34 +152,46 @@ def _point(packed: bytes, place: int, figures: int) -> tuple[float, bool]:
     return value, bool(packed[8 * figures + place // 8] >> place % 8 & 1)
 
 
-def hourly(window: Window, kind: Kind) -> tuple[Series, ...]:
-    """Every figure of a kind that is still there, with a point an hour at most.
+def every_point(window: Window, kind: Kind) -> tuple[Series, ...]:
+    """Every figure of a kind that is still there.
 
-    An hour is told by its snapshot with most figures that are not flagged, the last of several.
     Still there is what was seen in the last day for which there is any figure of the kind.
     """
     layouts = picked(window, kind)
-    columns: dict[Measure, _Column] = {}
-    rows = _one_an_hour(window, layouts)
+    rows = [row for row, number in enumerate(window.layouts) if number in layouts]
+    return _columns(window, layouts, rows)
+
+
+def hourly(window: Window, kind: Kind) -> tuple[Series, ...]:
+    """The same with a point an hour at most.
+
+    An hour is told by its snapshot with most figures that are not flagged, the last of several.
+    """
+    layouts = picked(window, kind)
+    return _columns(window, layouts, _one_an_hour(window, layouts))
+
+
+def _columns(window: Window, layouts: dict[int, Picked], rows: list[int]) -> tuple[Series, ...]:
+    columns: dict[Metric, _Column] = {}
     for number, group in groupby(rows, key=window.layouts.__getitem__):
         run = list(group)
         layout, packed = layouts[number], [window.packed[row] for row in run]
         times, flags = [window.times[row] for row in run], [layout.flags(each) for each in packed]
         values = zip(*map(layout.values, packed), strict=True)
-        for measure, place, column in zip(layout.measures, layout.places, values, strict=True):
-            found = columns.setdefault(measure, _Column([], [], []))
+        for metric, place, column in zip(layout.metrics, layout.places, values, strict=True):
+            found = columns.setdefault(metric, _Column([], [], []))
             found.times.extend(times)
             found.values.extend(column)
             found.flagged.extend([bool(each >> place & 1) for each in flags])
     newest = window.times[rows[-1]] if rows else 0
     return tuple(
         Series(
-            measure=measure,
+            metric=metric,
             times=tuple(found.times),
             values=tuple(found.values),
             flagged=tuple(found.flagged),
         )
-        for measure, found in columns.items()
+        for metric, found in columns.items()
         if found.times[-1] > newest - DAY
     )
 

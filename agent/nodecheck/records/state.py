@@ -14,6 +14,9 @@ from nodecheck.units import gib
 
 HOST_NAME = "host name"
 
+UNNAMED = (None, "", "(none)", "localhost", "localhost.localdomain")
+"""Host names that tell no node from another."""
+
 VERSION = "nodecheck"
 """The trait that tells which rules judged: others may find more, or less, on the same node."""
 
@@ -53,14 +56,15 @@ class State(Struct, frozen=True, kw_only=True):
 
     def looked_at(self, check: str, field: str) -> bool:
         """Whether absence from this field is news."""
-        return not _covers(self.unseen, f"{check}.{field}")
+        return not covers(self.unseen, f"{check}.{field}")
 
     def blind_to(self, other: State) -> set[str]:
         """What could not be read here, and could be there."""
-        return {each for each in self.unseen if not _covers(other.unseen, each)}
+        return {each for each in self.unseen if not covers(other.unseen, each)}
 
 
-def _covers(unseen: Collection[str], name: str) -> bool:
+def covers(unseen: Collection[str], name: str) -> bool:
+    """Whether a fact, `check.field`, is among what could not be read, by itself or within it."""
     check, *members = name.split(".")
     above = (".".join((check, *members[: n + 1])) for n in range(len(members)))
     return f"{check}.*" in unseen or any(each in unseen for each in above)

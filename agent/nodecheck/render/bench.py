@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from nodecheck.model import Finding, Measurement, Severity
+from nodecheck.model import Finding, Measurement, Severity, faults
 from nodecheck.render import picture, placement
 from nodecheck.render.bench_decode import columns, decode, decode_sentence, limit
 from nodecheck.render.bench_figures import (
@@ -27,16 +27,8 @@ from nodecheck.render.bench_figures import (
 )
 from nodecheck.render.bench_verdict import findings, flag_words, missing, verdict
 from nodecheck.render.layout import Line, Span, hanging, joined, printable
-from nodecheck.render.terminal import (
-    INDENT,
-    STATUS_STYLES,
-    WIDTH_MAX,
-    WIDTH_MIN,
-    WIDTH_WIDE,
-    fault,
-    note,
-    title,
-)
+from nodecheck.render.styles import STATUS_STYLES, WIDTH_WIDE, fitting
+from nodecheck.render.terminal import INDENT, fault, note, title
 from nodecheck.report import Report
 from nodecheck.units import count, gib
 
@@ -56,7 +48,7 @@ def render(report: Report, what: tuple[str, ...], width: int, *, unicode: bool) 
 
     `unicode` says whether the terminal takes more than ASCII.
     """
-    width = max(WIDTH_MIN, min(width, WIDTH_MAX))
+    width = fitting(width)
     status, sentence = verdict(report, what)
     label = Span(status.value.upper(), STATUS_STYLES[status])
     lines = [*title(report, width), (), *hanging(label, Span(sentence, "bold"), INDENT, width)]
@@ -271,9 +263,8 @@ def _flags(report: Report, width: int) -> list[Line]:
 def _findings(report: Report, width: int) -> list[Line]:
     found = findings(report)
     lines: list[Line] = []
-    for finding in found:
-        if finding.severity is not Severity.INFO:
-            lines += [(), *fault(finding, width)]
+    for finding in faults(found):
+        lines += [(), *fault(finding, width)]
     return lines + _noted([f for f in found if f.severity is Severity.INFO], width)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from nodecheck.model import Measurement, Struct
-from nodecheck.render.bench_figures import listed, rate, sweep
+from nodecheck.render.bench_figures import rate, sweep
 from nodecheck.report import Report
-from nodecheck.units import count
+from nodecheck.units import count, listed
 
 ALIKE = 1.1
 """Rates closer than this are alike: passes of one measurement lie as far apart on a quiet node."""

@@ -168,8 +168,3 @@ def moved(report: Report) -> str:
         return f"round trips of {before} ns before and {after} ns after: the host moved the CPUs"
     low, high = nanoseconds(min(map(min, pairs))), nanoseconds(max(map(max, pairs)))
     return f"round trips of {low if low == high else f'{low}-{high}'} ns, before as after"
-
-
-def listed(names: list[str]) -> str:
-    """Write "a, b and c"."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

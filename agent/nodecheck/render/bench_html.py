@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from nodecheck.model import Severity
+from nodecheck.model import faults
 from nodecheck.render import charts, placement
 from nodecheck.render.bench_decode import (
     Decode,
@@ -59,7 +59,7 @@ def _content(report: Report, what: tuple[str, ...]) -> dict[str, Any]:
         "title": [*title_parts(report), told_time(report.time)],
         "status": status.value,
         "sentence": sentence,
-        "findings": [f for f in findings(report) if f.severity is not Severity.INFO],
+        "findings": faults(findings(report)),
         "warnings": report.facts.dram.warnings,
         "missing": missing(report, what),
         **measured(report, what),

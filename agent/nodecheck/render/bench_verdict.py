@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from nodecheck.model import Finding, Latency, Load, Measurement, Severity, Status
 from nodecheck.render.bench_decode import decode, limit_sentence, unmeasured
-from nodecheck.render.bench_figures import listed, nanoseconds, sweep
+from nodecheck.render.bench_figures import nanoseconds, sweep
 from nodecheck.render.placement import Band, band_times, placement
 from nodecheck.report import Report
-from nodecheck.units import count, gb_per_second, percent
+from nodecheck.units import count, gb_per_second, listed, percent
 
 PARTS = {
     "dram": "memory bandwidth",

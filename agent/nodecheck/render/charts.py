@@ -132,10 +132,7 @@ def ranges(bars: Sequence[Bar], scale: Scale, described: str) -> str:
         words = f"{printable(bar.name)}: {bar.words}"
         names.append({"value": (0, below + NAME_AT), "label": words})
     chart.add("", names, stroke=False, show_dots=True, dots_size=0)
-    drawing = bare(chart, described)
-    for number, bar in enumerate(bars):
-        drawing = drawing.replace(f'serie-{number} color-{number}"', f'{bar.colour}"')
-    return drawing
+    return bare(chart, described, [bar.colour for bar in bars])
 
 
 def _outline(left: float, right: float, below: int) -> list[tuple[float, float]]:
@@ -167,8 +164,11 @@ def _ticks(most: float) -> list[float]:
     return [round(number * step, 6) for number in range(math.ceil(most / step - 1e-9) + 1)]
 
 
-def bare(chart: Any, described: str) -> str:
-    """The drawing alone. Styles are the page's, so that it may be dark, printed or narrow."""
+def bare(chart: Any, described: str, classes: Iterable[str] = ()) -> str:
+    """The drawing alone. Styles are the page's, so that it may be dark, printed or narrow.
+
+    `classes` are those of the series, in turn, in the place of numbered ones.
+    """
     root = chart.render_tree()
     for parent in root.iter():
         for child in list(parent):
@@ -178,4 +178,7 @@ def bare(chart: Any, described: str) -> str:
                 child.attrib.pop("id", None)
     root.attrib.pop("id", None)
     root.attrib.update({"role": "img", "aria-label": printable(described)})
-    return ElementTree.tostring(root, encoding="unicode")
+    drawing = ElementTree.tostring(root, encoding="unicode")
+    for number, name in enumerate(classes):
+        drawing = drawing.replace(f'serie-{number} color-{number}"', f'{name}"')
+    return drawing

@@ -12,13 +12,13 @@ from nodecheck.records.figures import Kind
 from nodecheck.records.series import Series
 from nodecheck.render.charts import HEIGHT, WIDTH, bare
 from nodecheck.render.history_chart import Box, flagged, runs
-from nodecheck.render.measures import Scale, ticks, time_ticks
+from nodecheck.render.metrics import Scale, ticks, time_ticks
 
-POINTS_MOST = 1000
-"""More would make a page heavy, and lie on one another."""
-
-BUCKETS = POINTS_MOST // 4
+BUCKETS = 250
 """Each gives a point of the line, two of the band, and one that is flagged."""
+
+POINTS_MOST = 2 * BUCKETS
+"""More would lie on one another, and make a page heavy."""
 
 VALUE_TICKS, TIME_TICKS = 7, 7
 
@@ -47,7 +47,7 @@ def over_time(series: Series, described: str) -> str:
     `described` is read to those who do not see it.
     """
     box = Box.of(series)
-    scale = Scale.of(series.measure, max(abs(box.low), abs(box.high)))
+    scale = Scale.of(series.metric, max(abs(box.low), abs(box.high)))
     chart = pygal.XY(
         width=WIDTH,
         height=HEIGHT,
@@ -60,7 +60,7 @@ def over_time(series: Series, described: str) -> str:
         show_dots=False,
         allow_interruptions=True,
     )
-    whole = 1.0 if series.measure.kind is Kind.COUNTER else 0.0
+    whole = 1.0 if series.metric.kind is Kind.COUNTER else 0.0
     values = ticks(box.low / scale.per, box.high / scale.per, VALUE_TICKS, whole)
     chart.y_labels = [{"value": v * scale.per, "label": label} for v, label in values.items()]
     times = time_ticks(box.first, box.last, TIME_TICKS)
@@ -71,10 +71,7 @@ def over_time(series: Series, described: str) -> str:
     for name, points in shown.items():
         dots = {"stroke": False, "show_dots": True, "dots_size": 3} if name == "flagged" else {}
         chart.add(name, points, **dots)
-    drawing = bare(chart, described)
-    for number, name in enumerate(shown):
-        drawing = drawing.replace(f'serie-{number} color-{number}"', f'{name}"')
-    return drawing
+    return bare(chart, described, shown)
 
 
 def _joined(lines: Iterable[Points]) -> list[tuple[float | None, float | None]]:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from nodecheck.records.changes import Difference
 from nodecheck.records.compare.comparison import Comparison, FigurePair, FindingPair, Outcome, Side
-from nodecheck.records.compare.headline import is_set
 from nodecheck.render.compare_words import (
     SECTIONS,
     certainty_words,
@@ -22,12 +21,13 @@ from nodecheck.render.compare_words import (
     trait_name,
     unchanged,
     unread,
-    verdict,
+    verdicts,
+    ways,
     when,
 )
 from nodecheck.render.layout import Column, Line, Span, hanging, joined, table
-from nodecheck.render.measures import named
-from nodecheck.render.terminal import MARKS, VERDICT_STYLES, WIDTH_MAX, WIDTH_MIN
+from nodecheck.render.metrics import named
+from nodecheck.render.styles import MARKS, VERDICT_STYLES, fitting
 
 INDENT = 14
 WIDTH_SPREAD = 100
@@ -50,7 +50,7 @@ STYLES = {
 
 def render(made: Comparison, width: int) -> list[Line]:
     """The lines, none longer than `width`."""
-    width = max(WIDTH_MIN, min(width, WIDTH_MAX))
+    width = fitting(width)
     if not made.differs:
         return _alike(made, width)
     lines = [*_title(made, width), *_side("A", made.before, width), *_side("B", made.after, width)]
@@ -95,7 +95,7 @@ def _traits(traits: Sequence[Difference], width: int) -> list[Line]:
         return []
     side = (width - NAME - 2) // 2 - 2
     columns = (Column("", NAME), Column("A", side), Column("B", side))
-    values = [t for t in traits if not is_set(t)]
+    values = [t for t in traits if not t.is_set]
     rows: Rows = [(trait_name(t), t.before or "-", t.after or "-") for t in values]
     lines: list[Line] = [
         (),
@@ -130,7 +130,7 @@ def _figures(title: str, figures: Sequence[FigurePair], width: int) -> list[Line
     )  # fmt: skip
     rows: Rows = [
         (
-            named(f.measure),
+            named(f.metric),
             figure_words(f, f.before, spread=spread),
             figure_words(f, f.after, spread=spread),
             ratio_words(f),
@@ -142,8 +142,8 @@ def _figures(title: str, figures: Sequence[FigurePair], width: int) -> list[Line
 
 
 def _strategies(made: Comparison, width: int) -> list[Line]:
-    moved = [s for s in made.strategies if s.moved]
-    if not moved:
+    told = ways(made)
+    if not told:
         return []
     side = min(24, 2 * (width - STRATEGY) // 7)
     limit = width - STRATEGY - 2 * side - 8
@@ -151,9 +151,9 @@ def _strategies(made: Comparison, width: int) -> list[Line]:
         Column("", STRATEGY), Column("A", side), Column("B", side), Column("limited by", limit),
     )  # fmt: skip
     rows: Rows = []
-    for each in moved:
+    for each in told:
         first, *second = limits(each)
-        rows.append((each.strategy, verdict(each.before), verdict(each.after), first))
+        rows.append((each.strategy, *verdicts(each), first))
         rows.append(("", reach(each.before), reach(each.after), "".join(second)))
     title = joined("STRATEGIES", (made.after.workload or "",), INDENT, width)
     return [(), *title, *table(columns, rows, STYLES)]

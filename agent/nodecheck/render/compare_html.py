@@ -15,7 +15,6 @@ from nodecheck.records.compare.comparison import (
     Outcome,
     StrategyPair,
 )
-from nodecheck.records.compare.headline import is_set
 from nodecheck.render import strategies_html
 from nodecheck.render.compare_words import (
     SECTIONS,
@@ -31,9 +30,10 @@ from nodecheck.render.compare_words import (
     trait_name,
     unchanged,
     unread,
-    verdict,
+    verdicts,
+    ways,
 )
-from nodecheck.render.measures import named
+from nodecheck.render.metrics import named
 from nodecheck.render.page import page_maker
 
 
@@ -43,14 +43,14 @@ def page() -> Callable[[Comparison], str]:
 
 
 def _content(made: Comparison) -> dict[str, Any]:
-    moved = [s for s in made.strategies if s.moved]
+    told = ways(made)
     return {
         "name": f"{made.before.label} and {made.after.label}",
         "title": [f"nodecheck {made.nodecheck_version}", "A before, B after, both judged anew"],
         "sides": [("A", side_words(made.before)), ("B", side_words(made.after))],
         "headline": made.headline,
         "notes": made.notes,
-        "values": [(trait_name(t), t.before, t.after) for t in made.traits if not is_set(t)],
+        "values": [(trait_name(t), t.before, t.after) for t in made.traits if not t.is_set],
         "sets": sets(made.traits),
         "findings": [_finding(f) for f in made.findings if f.outcome is not Outcome.SAME],
         "figures": [
@@ -59,8 +59,8 @@ def _content(made: Comparison) -> dict[str, Any]:
             if (rows := shown(made.figures, kind))
         ],
         "workload": made.after.workload,
-        "speeds": strategies_html.speeds(_both(made.strategies)) if moved else "",
-        "strategies": [_strategy(each) for each in moved],
+        "speeds": strategies_html.speeds(_both(made.strategies)) if told else "",
+        "strategies": [_strategy(each) for each in told],
         "unchanged": unchanged(made),
         "unread": unread(made),
     }
@@ -79,7 +79,7 @@ def _finding(pair: FindingPair) -> dict[str, Any]:
 
 def _figure(pair: FigurePair) -> tuple[str, ...]:
     return (
-        named(pair.measure),
+        named(pair.metric),
         figure_words(pair, pair.before, spread=True),
         figure_words(pair, pair.after, spread=True),
         ratio_words(pair),
@@ -99,8 +99,8 @@ def _strategy(pair: StrategyPair) -> dict[str, Any]:
     return {
         "name": pair.strategy,
         "sides": [
-            (verdict(s), strategies_html.CLASSES[s.viability] if s else "", reach(s).split("\n"))
-            for s in (pair.before, pair.after)
+            (said, strategies_html.CLASSES[s.viability] if s else "", reach(s).split("\n"))
+            for said, s in zip(verdicts(pair), (pair.before, pair.after), strict=True)
         ],
         "limits": limits(pair),
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterable
 
 from nodecheck.checks.cpu.isa import by_importance
@@ -19,11 +18,12 @@ from nodecheck.records.compare.comparison import (
     StrategyPair,
     Value,
 )
-from nodecheck.records.compare.headline import is_set, times
 from nodecheck.records.figures import Kind
-from nodecheck.render.measures import amount, between, moment, what
-from nodecheck.render.terminal import MARKS, VERDICTS, told_points
-from nodecheck.units import count
+from nodecheck.render.metrics import amount, between, moment, what
+from nodecheck.render.styles import MARKS, VERDICTS
+from nodecheck.render.terminal import told_points
+from nodecheck.report import in_utc
+from nodecheck.units import count, times
 
 SECTIONS = (("MEASURED", Kind.RATE), ("ROOM", Kind.ROOM), ("COUNTERS", Kind.COUNTER))
 """Figures by what they are."""
@@ -40,10 +40,7 @@ def side_words(side: Side) -> tuple[str, ...]:
 
 def when(side: Side) -> str:
     """When a report was made, in UTC."""
-    made = datetime.datetime.fromisoformat(side.time)
-    if made.tzinfo is None:
-        made = made.replace(tzinfo=datetime.timezone.utc)
-    return moment(int(made.timestamp()))
+    return moment(int(in_utc(side.time).timestamp()))
 
 
 def trait_name(each: Difference) -> str:
@@ -53,7 +50,7 @@ def trait_name(each: Difference) -> str:
 
 def sets(traits: Iterable[Difference]) -> list[tuple[str, str, str]]:
     """Name, gained or lost, and the members that matter; instruction sets are told once."""
-    found = [t for t in traits if is_set(t)]
+    found = [t for t in traits if t.is_set]
     moves = {(t.gained, t.lost): t for t in reversed(found)}
     told = []
     for each in reversed(moves.values()):
@@ -84,7 +81,7 @@ def finding_words(pair: FindingPair) -> str:
 
 def shown(figures: Iterable[FigurePair], kind: Kind) -> list[FigurePair]:
     """What differs; of what was measured all, unless that is a benchmark's long list."""
-    found = [f for f in figures if f.measure.kind is kind]
+    found = [f for f in figures if f.metric.kind is kind]
     if kind is Kind.RATE and len(found) <= RATES_SHOWN:
         return found
     return [f for f in found if f.certainty is not Certainty.WITHIN]
@@ -94,11 +91,11 @@ def figure_words(pair: FigurePair, value: Value | None, *, spread: bool) -> str:
     """A figure with its unit, and its p10 to p90."""
     if value is None:
         return "-"
-    told = amount(pair.measure, value.value)
+    told = amount(pair.metric, value.value)
     if not spread or value.low is None or value.high is None:
         return told
     number, _, unit = told.partition(" ")
-    ends = between(pair.measure, value.low, value.high).partition(" ")[0]
+    ends = between(pair.metric, value.low, value.high).partition(" ")[0]
     return f"{number} ({ends}) {unit}"
 
 
@@ -106,7 +103,7 @@ def ratio_words(pair: FigurePair) -> str:
     """B / A; of a counter what was added."""
     if pair.ratio is not None:
         return times(pair.ratio)
-    if pair.measure.kind is not Kind.COUNTER or pair.before is None or pair.after is None:
+    if pair.metric.kind is not Kind.COUNTER or pair.before is None or pair.after is None:
         return "-"
     return f"{pair.after.value - pair.before.value:+,.0f}"
 
@@ -115,7 +112,7 @@ def certainty_words(pair: FigurePair) -> str:
     """What the difference of two figures proves."""
     if pair.certainty is Certainty.ONE_SIDED:
         return "in B alone" if pair.after else "in A alone"
-    if pair.measure.kind is not Kind.RATE:
+    if pair.metric.kind is not Kind.RATE:
         return ""
     if pair.certainty is Certainty.FLAGGED:
         return f"not comparable: {_flags(pair)}"
@@ -138,7 +135,7 @@ def _flags(pair: FigurePair) -> str:
 
 
 def _better(pair: FigurePair) -> str:
-    better = pair.measure.more_is_better
+    better = pair.metric.more_is_better
     if better is None or pair.before is None or pair.after is None:
         return ""
     return ", better" if (pair.after.value > pair.before.value) == better else ", worse"
@@ -153,9 +150,16 @@ def reach(strategy: Strategy | None) -> str:
     return span(strategy) if strategy.high is None else f"{span(strategy)} {strategy.unit}"
 
 
-def verdict(strategy: Strategy | None) -> str:
-    """The verdict in words; a dash where there is no such strategy."""
-    return VERDICTS[strategy.viability] if strategy else "-"
+def ways(made: Comparison) -> list[StrategyPair]:
+    """The strategies that moved, where that says anything, and those one side could not judge."""
+    return [each for each in made.strategies if not each.same] if made.differs else []
+
+
+def verdicts(pair: StrategyPair) -> tuple[str, str]:
+    """The verdicts of A and B in words; a dash where there is no such strategy."""
+    missing = "not judged" if pair.unseen else "-"
+    one, other = (VERDICTS[s.viability] if s else missing for s in (pair.before, pair.after))
+    return one, other
 
 
 def limits(pair: StrategyPair) -> list[str]:
@@ -168,15 +172,16 @@ def limits(pair: StrategyPair) -> list[str]:
 
 def unchanged(made: Comparison) -> tuple[str, ...]:
     """What is the same on both sides: traits and room, findings, strategies."""
-    rooms = [f for f in made.figures if f.measure.kind is Kind.ROOM]
-    rates = [f for f in made.figures if f.measure.kind is Kind.RATE]
+    rooms = [f for f in made.figures if f.metric.kind is Kind.ROOM]
+    rates = [f for f in made.figures if f.metric.kind is Kind.RATE]
     quiet = len(rates) - len(shown(rates, Kind.RATE))
-    free = [what(f.measure) for f in rooms if f.certainty is Certainty.WITHIN]
+    moved = {what(f.metric) for f in rooms if f.certainty is not Certainty.WITHIN}
+    free = [name for f in rooms if (name := what(f.metric)) not in moved]
     groups = (
         ("", [*made.unchanged, *free]),
         ("measured: ", [f"{count(quiet, 'figure')} within noise"] if quiet else []),
         ("findings: ", [f.id for f in made.findings if f.outcome is Outcome.SAME]),
-        ("strategies: ", [ability(s.after) for s in made.strategies if s.after and not s.moved]),
+        ("strategies: ", [ability(s.after) for s in made.strategies if s.after and s.same]),
     )
     return tuple(f"{name}{', '.join(dict.fromkeys(words))}" for name, words in groups if words)
 
@@ -184,7 +189,7 @@ def unchanged(made: Comparison) -> tuple[str, ...]:
 def ability(strategy: Strategy) -> str:
     """A strategy in brief: its range where one is known, and the verdict."""
     known = f"{rate(strategy)}, " if strategy.high is not None else ""
-    return f"{strategy.strategy} ({known}{verdict(strategy)})"
+    return f"{strategy.strategy} ({known}{VERDICTS[strategy.viability]})"
 
 
 def unread(made: Comparison) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from nodecheck.judge.figures import figure
 from nodecheck.model import Point, Struct
-from nodecheck.render import dots
+from nodecheck.render.dots import Canvas
 from nodecheck.render.layout import Line, Span
 from nodecheck.serving import Curve
 
@@ -96,118 +96,41 @@ def draw(curve: Curve, width: int, *, unicode: bool, marks: Sequence[Mark] = ())
         return []
     scale = Scale.of(curve, marks)
     columns = max(20, min(PLOT_MOST, width - AXIS - len(curve.setting) - 3))
-    plot = _Plot(known, scale, columns, unicode=unicode)
-    plot.draw()
-    for number, rate in marks:
-        plot.mark(number, rate)
-    labels = _labels(scale)
-    axis = "│" if unicode else "|"
-    lines: list[Line] = [
-        (Span(f"{labels.get(row, ''):>{AXIS - 2}} {axis}", "dim"), *cells)
-        for row, cells in enumerate(plot.lines())
-    ]
-    return [*lines, *_bottom(known, columns, curve.setting, unicode=unicode)]
-
-
-def _labels(scale: Scale) -> dict[int, str]:
-    """Row -> the rate beside it."""
-    return {
-        round((1 - scale.share(rate)) * (ROWS - 1)): words for rate, words in scale.ticks().items()
-    }
-
-
-def _bottom(known: list[Setting], columns: int, name: str, *, unicode: bool) -> list[Line]:
-    corner, dash = ("└", "─") if unicode else ("+", "-")
+    canvas = Canvas(columns, ROWS, AXIS - 2, unicode=unicode)
+    _fill(canvas, known, scale)
     first, last = known[0].number, known[-1].number
-    ticks = [" "] * (columns + 8)
-    free = 0
-    for quarter in range(5):
-        number = first + round((last - first) * quarter / 4)
-        text = str(number)
-        at = round((number - first) / (last - first) * (columns - 1))
-        start = max(0, at - len(text) + 1) if quarter else at
-        if start >= free:
-            ticks[start : start + len(text)] = text
-            free = start + len(text) + 1
-    pad = " " * (AXIS - 1)
-    return [
-        (Span(f"{pad}{corner}{dash * columns}", "dim"),),
-        (Span(f"{pad} {''.join(ticks).rstrip()} {name}", "dim"),),
-    ]
-
-
-class _Plot:
-    """Dots that ranges are filled with: 2 x 4 a character in braille, one a character in ASCII."""
-
-    def __init__(self, known: list[Setting], scale: Scale, columns: int, *, unicode: bool) -> None:
-        self.known = known
-        self.scale = scale
-        self.columns = columns
-        self.unicode = unicode
-        self.wide, self.high = dots.size(columns, ROWS, unicode=unicode)
-        self.dots: dict[tuple[int, int], bool] = {}
-        self.marks: set[tuple[int, int]] = set()
-
-    def draw(self) -> None:
-        """Fill each column of dots from the slowest to the fastest of its setting."""
-        for x in range(self.wide):
-            low, high, fits = self._at(x)
-            for y in range(self._row(high), self._row(low) + 1):
-                self.dots[x, y] = fits
-
-    def _at(self, x: int) -> tuple[float, float, bool]:
-        """Shares of the slowest and the fastest rate at a column, and whether the VRAM holds it."""
-        first, last = self.known[0].number, self.known[-1].number
-        number = first + (last - first) * x / (self.wide - 1)
-        after = next((n for n, s in enumerate(self.known) if s.number >= number), -1)
-        right = self.known[after]
-        left = self.known[max(0, after - 1)] if right.number > number else right
-        gap = right.number - left.number
-        part = (number - left.number) / gap if gap else 0.0
-        ends = [
-            (1 - part) * self.scale.share(one) + part * self.scale.share(other)
-            for one, other in zip(_ends(left.point), _ends(right.point), strict=True)
-        ]
-        nearest = right if part >= 0.5 else left
-        return ends[0], ends[1], nearest.point.fits is not False
-
-    def _row(self, share: float) -> int:
-        return round((1 - share) * (self.high - 1))
-
-    def mark(self, number: int, rate: float) -> None:
-        """Set an x over what was measured; settings beyond the last are the last."""
-        first, last = self.known[0].number, self.known[-1].number
+    for number, rate in marks:  # settings beyond the last are the last
         across = (min(max(number, first), last) - first) / (last - first)
-        row = round((1 - self.scale.share(rate)) * (ROWS - 1))
-        self.marks.add((round(across * (self.columns - 1)), row))
+        canvas.mark((across, scale.share(rate)), Span(MARK, MEASURED))
+    labels = {canvas.row(scale.share(rate)): words for rate, words in scale.ticks().items()}
+    numbers = (first + round((last - first) * quarter / 4) for quarter in range(5))
+    ticks = [((number - first) / (last - first), str(number)) for number in numbers]
+    return [*canvas.lines(labels), *canvas.below(ticks, curve.setting)]
 
-    def lines(self) -> list[list[Span]]:
-        """The characters of each row, from the top."""
-        cell = self._braille if self.unicode else self._ascii
-        return [
-            [
-                Span(MARK, MEASURED) if (column, row) in self.marks else cell(column, row)
-                for column in range(self.columns)
-            ]
-            for row in range(ROWS)
-        ]
 
-    def _braille(self, column: int, row: int) -> Span:
-        bits, style = 0, ""
-        for (x, y), bit in dots.in_cell(column, row):
-            fits = self.dots.get((x, y))
-            if fits is None:
-                continue
-            style = FITS if fits else TOO_LARGE
-            if fits or (x + y) % 2 == 0:
-                bits |= bit
-        return Span(dots.character(bits), style)
+def _fill(canvas: Canvas, known: list[Setting], scale: Scale) -> None:
+    """Fill each column of dots from the slowest to the fastest of its setting."""
+    for x in range(canvas.wide):
+        low, high, fits = _at(x / (canvas.wide - 1), known, scale)
+        dot = Span("#", FITS) if fits else Span(":", TOO_LARGE)
+        canvas.band(x, low, high, dot, thin=not fits)
 
-    def _ascii(self, column: int, row: int) -> Span:
-        fits = self.dots.get((column, row))
-        if fits is None:
-            return Span(" ")
-        return Span("#", FITS) if fits else Span(":", TOO_LARGE)
+
+def _at(across: float, known: list[Setting], scale: Scale) -> tuple[float, float, bool]:
+    """Shares of the slowest and the fastest rate at a place, and whether the VRAM holds it."""
+    first, last = known[0].number, known[-1].number
+    number = first + (last - first) * across
+    after = next((n for n, s in enumerate(known) if s.number >= number), -1)
+    right = known[after]
+    left = known[max(0, after - 1)] if right.number > number else right
+    gap = right.number - left.number
+    part = (number - left.number) / gap if gap else 0.0
+    ends = [
+        (1 - part) * scale.share(one) + part * scale.share(other)
+        for one, other in zip(_ends(left.point), _ends(right.point), strict=True)
+    ]
+    nearest = right if part >= 0.5 else left
+    return ends[0], ends[1], nearest.point.fits is not False
 
 
 def _ends(point: Point) -> tuple[float, float]:

@@ -11,7 +11,6 @@ from nodecheck.records.fleet.outliers import Spread
 from nodecheck.render.fleet_words import (
     OddRow,
     group_facts,
-    many,
     notes,
     odd_rows,
     of_most,
@@ -21,8 +20,9 @@ from nodecheck.render.fleet_words import (
     verdict,
 )
 from nodecheck.render.layout import Column, Line, Span, hanging, joined, printable, table
-from nodecheck.render.measures import amount, between, fine_percent, named
-from nodecheck.render.terminal import STATUS_STYLES, WIDTH_MAX, WIDTH_MIN
+from nodecheck.render.metrics import amount, between, fine_percent, named
+from nodecheck.render.styles import STATUS_STYLES, fitting
+from nodecheck.units import count
 
 NODES_SHOWN = 20
 ODDITIES_SHOWN = 3
@@ -40,7 +40,7 @@ STYLES = {"critical": "red", "warning": "yellow", "ok": "green", "": "dim"}
 
 def render(made: Fleet, width: int) -> list[Line]:
     """The lines, none longer than `width`."""
-    width = max(WIDTH_MIN, min(width, WIDTH_MAX))
+    width = fitting(width)
     first, *rest = title(made)
     status, label, sentence = verdict(made)
     style = STATUS_STYLES[Status(status)]
@@ -76,7 +76,7 @@ def _odd(made: Fleet, width: int) -> list[Line]:
     for row in rows:
         lines += table(columns, [_cells(row)], {row.value: STYLES[row.style]})[1:]
     if left_out:
-        lines.append((Span(f" and {many(left_out, 'node')} more: --json tells all", "dim"),))
+        lines.append((Span(f" and {count(left_out, 'node')} more: --json tells all", "dim"),))
     return lines
 
 
@@ -86,7 +86,7 @@ def _cells(row: OddRow) -> tuple[str, ...]:
 
 def _group(group: Group, made: Fleet, width: int) -> list[Line]:
     label = Span(f"GROUP {group.number}", "bold")
-    said = f"{many(len(group.nodes), 'node')}: {', '.join(group.words)}"
+    said = f"{count(len(group.nodes), 'node')}: {', '.join(group.words)}"
     if len(group.nodes) == 1:
         said = f"{group.nodes[0]}: {', '.join(group.words)}"
     lines = hanging(label, Span(said), INDENT, width)
@@ -110,13 +110,13 @@ def _in_full(group: Group, made: Fleet) -> bool:
     """Where a figure is odd, and where nodes are too few to tell: these are set side by side."""
     if 1 < len(group.nodes) < FEWEST and len(made.groups) <= GROUPS_SHOWN:
         return bool(group.spreads)
-    return any(o.measure for n in made.odd if n.group == group.number for o in n.oddities)
+    return any(o.metric for n in made.odd if n.group == group.number for o in n.oddities)
 
 
 def _in_brief(spreads: Sequence[Spread], width: int) -> list[Line]:
-    told = [f"{named(s.measure)} {spread_words(s)}" for s in spreads[:FIGURES_IN_BRIEF]]
+    told = [f"{named(s.metric)} {spread_words(s)}" for s in spreads[:FIGURES_IN_BRIEF]]
     more = len(spreads) - len(told)
-    told += [f"and {many(more, 'figure')} more in --html"] if more else []
+    told += [f"and {count(more, 'figure')} more in --html"] if more else []
     return joined("", tuple(told), INDENT, width) if told else []
 
 
@@ -133,9 +133,9 @@ def _figures(shown: Sequence[tuple[int, Spread]], width: int) -> list[Line]:
     rows: list[tuple[str, ...]] = [
         (
             str(number),
-            named(each.measure),
-            amount(each.measure, each.median),
-            between(each.measure, each.p10, each.p90),
+            named(each.metric),
+            amount(each.metric, each.median),
+            between(each.metric, each.p10, each.p90),
             "-" if each.share is None else fine_percent(each.share),
             str(each.nodes),
         )
@@ -166,11 +166,11 @@ def _cell(cell: Cell | None, spread: Spread) -> Span:
         return Span(f"{share:>{CELL - 1}}~", "dim")
     if not cell.odd:
         return Span(f"{share:>{CELL - 1}} ", "")
-    better = spread.measure.more_is_better is (cell.value > spread.median)
+    better = spread.metric.more_is_better is (cell.value > spread.median)
     return Span(f"{share:>{CELL - 1}}!", "bold green" if better else "bold red")
 
 
 def _more_groups(groups: Sequence[Group], width: int) -> list[Line]:
     nodes = sum(len(group.nodes) for group in groups)
-    said = f"and {many(len(groups), 'group')} more, of {many(nodes, 'node')}: --json tells all"
+    said = f"and {count(len(groups), 'group')} more, of {count(nodes, 'node')}: --json tells all"
     return hanging(Span(""), Span(said, "dim"), 0, width)

@@ -10,7 +10,6 @@ from nodecheck.records.fleet.fleet import Cell, Fleet, Group, Row
 from nodecheck.records.fleet.outliers import SPREADS, Spread
 from nodecheck.render.fleet_words import (
     group_facts,
-    many,
     notes,
     odd_rows,
     of_most,
@@ -18,8 +17,9 @@ from nodecheck.render.fleet_words import (
     title,
     verdict,
 )
-from nodecheck.render.measures import amount, between, fine_percent, named
+from nodecheck.render.metrics import amount, between, fine_percent, named
 from nodecheck.render.page import page_maker
+from nodecheck.units import count
 
 NODES_SHOWN = 200
 ODDITIES_SHOWN = 6
@@ -51,7 +51,7 @@ def _content(made: Fleet) -> dict[str, Any]:
         "label": label,
         "sentence": sentence,
         "odd": odd,
-        "odd_left_out": many(left_out, "node") if left_out else "",
+        "odd_left_out": count(left_out, "node") if left_out else "",
         "groups": [_group(group, made) for group in made.groups[:GROUPS_SHOWN]],
         "groups_left_out": max(0, len(made.groups) - GROUPS_SHOWN),
         "notes": notes(made),
@@ -63,7 +63,7 @@ def _group(group: Group, made: Fleet) -> dict[str, Any]:
     rows = [row for row in made.matrix if row.group == group.number]
     return {
         "number": group.number,
-        "nodes": many(len(group.nodes), "node"),
+        "nodes": count(len(group.nodes), "node"),
         "name": group.nodes[0] if len(group.nodes) == 1 else "",
         "words": group.words,
         "facts": group_facts(group),
@@ -76,9 +76,9 @@ def _group(group: Group, made: Fleet) -> dict[str, Any]:
 
 def _figure(spread: Spread) -> tuple[str, ...]:
     return (
-        named(spread.measure),
-        amount(spread.measure, spread.median),
-        between(spread.measure, spread.p10, spread.p90),
+        named(spread.metric),
+        amount(spread.metric, spread.median),
+        between(spread.metric, spread.p10, spread.p90),
         "-" if spread.share is None else fine_percent(spread.share),
         str(spread.nodes),
         str(spread.disturbed or "-"),
@@ -98,12 +98,12 @@ def _shade(cell: Cell | None, spread: Spread) -> Shade:
     if cell is None:
         return Shade(shade="", text="-", says="not measured")
     share = f"{100 * cell.value / spread.median:.0f}"
-    says = amount(spread.measure, cell.value)
+    says = amount(spread.metric, cell.value)
     if cell.disturbed:
         return Shade(shade="muted", text=f"{share} ~", says=f"{says}, disturbed: left out")
     if cell.odd:
         up = cell.value > spread.median
-        shade = "band-2" if up is spread.measure.more_is_better else "band-3"
+        shade = "band-2" if up is spread.metric.more_is_better else "band-3"
         return Shade(shade=shade, text=f"{share} {'▲' if up else '▼'}", says=f"{says}, odd")
     off = abs(cell.value / spread.median - 1) / (spread.share or 1)
     return Shade(shade="band-1" if off > NEAR_SPREADS else "band-0", text=share, says=says)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from nodecheck.model import Struct
+from nodecheck.model import Status, Struct
 from nodecheck.records.fleet.fleet import Fleet, Group, OddNode
 from nodecheck.records.fleet.odd import FEWEST, About, Oddity, Split
 from nodecheck.records.fleet.outliers import Spread
-from nodecheck.render.measures import amount, between, moment, named
+from nodecheck.render.metrics import amount, between, moment, named
+from nodecheck.units import count, listed
 
 NODES_NAMED = 3
 FILES_NAMED = 5
 SHARES_TOLD = 4
 DAY_SECONDS = 86_400
-
-
-def many(number: int, noun: str) -> str:
-    """Write "1 node" or "10,000 nodes"."""
-    return f"1 {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 class OddRow(Struct, frozen=True, kw_only=True):
@@ -37,34 +33,54 @@ class OddRow(Struct, frozen=True, kw_only=True):
 
 
 def title(made: Fleet) -> list[str]:
-    """The program, how much was read, when the reports were made."""
+    """The program, how much was read, in which state, when the reports were made."""
     first, last = moment(made.first), moment(made.last)
     apart = made.last - made.first > DAY_SECONDS
     when = f"{first[:10]} to {last[:10]}" if apart else last
-    unread = f"{many(len(made.unread), 'file')} not read" if made.unread else ""
+    unread = f"{count(len(made.unread), 'file')} not read" if made.unread else ""
     told = (
         f"nodecheck {made.nodecheck_version}",
-        many(made.nodes, "node"),
-        f"{many(len(made.groups), 'group')} by hardware",
+        count(made.nodes, "node"),
+        _statuses(made.statuses),
+        f"{count(len(made.groups), 'group')} by hardware",
         f"reports of {when}",
         unread,
     )
     return [text for text in told if text]
 
 
+def _statuses(statuses: Mapping[Status, int]) -> str:
+    return ", ".join(f"{number:,} {status.value}" for status, number in statuses.items())
+
+
 def verdict(made: Fleet) -> tuple[str, str, str]:
-    """The status that it is shown as, a label and a sentence."""
-    judged = sum(len(group.nodes) for group in made.groups if group.told)
+    """The status that it is shown as, a label and a sentence. It is on what is odd alone."""
+    judged = [group for group in made.groups if group.told]
     if made.odd:
         first = made.odd[0]
         worst = _sentence(first.node, first.oddities[0])
-        return "warning", f"{len(made.odd):,} odd", f"of {many(made.nodes, 'node')}. {worst}."
+        return "warning", f"{len(made.odd):,} odd", f"of {count(made.nodes, 'node')}. {worst}."
     if not judged:
         why = f"No {FEWEST} nodes have the same hardware: which one is odd cannot be told."
         return "unknown", "not told", why
-    rest = made.nodes - judged
-    few = f" {many(rest, 'node')} in groups too small to tell." if rest else ""
-    return "ok", "none odd", f"{many(judged, 'node')} are like the others of their group.{few}"
+    told = [f"{_like(judged)}."]
+    grave = made.statuses.get(Status.CRITICAL, 0)
+    if grave:
+        told.append(f"{count(grave, 'node')} {'is' if grave == 1 else 'are'} critical.")
+    if rest := made.nodes - sum(len(group.nodes) for group in judged):
+        told.append(f"{count(rest, 'node')} in groups too small to tell.")
+    held = all(group.measured >= FEWEST for group in judged)
+    return "warning" if grave else "ok" if held else "unknown", "none odd", " ".join(told)
+
+
+def _like(judged: Sequence[Group]) -> str:
+    """In what the nodes of these groups are like each other."""
+    nodes = sum(len(group.nodes) for group in judged)
+    measured = sum(group.measured for group in judged)
+    like = f"{count(nodes, 'node')} are like the others of their group"
+    if not measured:
+        return f"{like} by hardware and findings; no figure was measured"
+    return like if measured == nodes else f"{like}; measured on {measured:,} of {nodes:,}"
 
 
 def _sentence(node: str, oddity: Oddity) -> str:
@@ -74,7 +90,7 @@ def _sentence(node: str, oddity: Oddity) -> str:
 
 def oddity_name(oddity: Oddity) -> str:
     """What it is about."""
-    return named(oddity.measure) if oddity.measure else oddity.name
+    return named(oddity.metric) if oddity.metric else oddity.name
 
 
 def oddity_value(oddity: Oddity) -> str:
@@ -90,7 +106,7 @@ def oddity_usual(oddity: Oddity) -> str:
 def _amount(oddity: Oddity, value: str | float) -> str:
     if isinstance(value, str):
         return value
-    return amount(oddity.measure, value) if oddity.measure else f"{value:g}"
+    return amount(oddity.metric, value) if oddity.metric else f"{value:g}"
 
 
 def oddity_off(oddity: Oddity) -> str:
@@ -121,15 +137,13 @@ def odd_rows(odd: Sequence[OddNode], nodes_most: int, each_most: int) -> tuple[l
 
 def _alike(node: OddNode) -> object:
     """Figures are never the same on two nodes."""
-    if any(each.measure for each in node.oddities):
+    if any(each.metric for each in node.oddities):
         return node.file
     return node.group, tuple((each.name, each.value) for each in node.oddities)
 
 
 def _rows(nodes: Sequence[OddNode], most: int) -> list[OddRow]:
-    names = ", ".join(node.node for node in nodes[:NODES_NAMED])
-    if len(nodes) > NODES_NAMED:
-        names += f" and {len(nodes) - NODES_NAMED} more"
+    names = listed([node.node for node in nodes], NODES_NAMED)
     oddities = nodes[0].oddities
     told = min(len(oddities), most + 1)
     rows = [
@@ -152,18 +166,15 @@ def _rows(nodes: Sequence[OddNode], most: int) -> list[OddRow]:
 
 def group_facts(group: Group) -> list[str]:
     """The statuses of its nodes, their findings, what it is like, and whether it was judged."""
-    told = [", ".join(f"{number} {status.value}" for status, number in group.statuses.items())]
-    shown = list(group.findings.items())[:SHARES_TOLD]
-    if shown:
-        more = len(group.findings) - len(shown)
-        found = ", ".join(f"{name} on {number}" for name, number in shown)
-        told.append(found + (f" and {many(more, 'finding')} more" if more else ""))
+    told = [_statuses(group.statuses)]
+    if group.findings:
+        found = [f"{name} on {number:,}" for name, number in group.findings.items()]
+        told.append(listed(found, SHARES_TOLD))
     if group.like:
         parts = ", ".join(f"{p.name} {p.value} instead of {p.usual}" for p in group.like.parts)
         told.append(f"like group {group.like.group}, but {parts}")
-    measured = max((each.nodes + each.disturbed for each in group.spreads), default=0)
-    if measured < len(group.nodes):
-        told.append(f"measured on {measured}" if measured else "not measured")
+    if group.measured < len(group.nodes):
+        told.append(f"measured on {group.measured:,}" if group.measured else "not measured")
     if not group.told and len(group.nodes) >= FEWEST:
         told.append("too little is known of their hardware to tell odd ones")
     return told
@@ -176,7 +187,7 @@ def split_words(split: Split) -> str:
         f"{_short(_of_split(split, each.value))} on {each.nodes}" for each in shown
     ]  # fmt: skip
     rest = sum(each.nodes for each in split.shares[SHARES_TOLD:])
-    name = named(split.measure) if split.measure else split.name
+    name = named(split.metric) if split.metric else split.name
     return f"{name}: {', '.join(told)}" + (f", others on {rest}" if rest else "")
 
 
@@ -187,7 +198,7 @@ def _short(text: str) -> str:
 def _of_split(split: Split, value: str | float) -> str:
     if isinstance(value, str):
         return value
-    return amount(split.measure, value) if split.measure else f"{value:g}"
+    return amount(split.metric, value) if split.metric else f"{value:g}"
 
 
 def of_most(spreads: Iterable[Spread]) -> list[tuple[int, Spread]]:
@@ -200,9 +211,9 @@ def of_most(spreads: Iterable[Spread]) -> list[tuple[int, Spread]]:
 def spread_words(spread: Spread) -> str:
     """The median and p10-p90, in one unit: "204 (199-208) GB/s"."""
     if spread.nodes == 1:
-        return amount(spread.measure, spread.median)
-    number, _, unit = amount(spread.measure, spread.median).partition(" ")
-    ends, _, their = between(spread.measure, spread.p10, spread.p90).partition(" ")
+        return amount(spread.metric, spread.median)
+    number, _, unit = amount(spread.metric, spread.median).partition(" ")
+    ends, _, their = between(spread.metric, spread.p10, spread.p90).partition(" ")
     return f"{number} ({ends}) {unit}" if unit == their else f"{number} {unit} ({ends} {their})"
 
 
@@ -214,9 +225,10 @@ def notes(made: Fleet) -> list[str]:
     ]
     if made.left_out:
         first = made.left_out[0]
-        of = many(len(made.left_out), "file")
+        of = count(len(made.left_out), "file")
         told.append(f"{of} left out, of nodes that are there already: {first.file} is {first.why}")
     told += [f"{each.file}: not read: {each.why}" for each in made.unread[:FILES_NAMED]]
     if len(made.unread) > FILES_NAMED:
-        told.append(f"{len(made.unread) - FILES_NAMED} more files not read")
+        more = count(len(made.unread) - FILES_NAMED, "more file")
+        told.append(f"{more} not read")
     return told

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nodecheck.judge.gate.answers import Answer
-from nodecheck.judge.gate.gate import NODE, Gate, expired_waivers, faults
+from nodecheck.judge.gate.gate import NODE, Gate, expired_waivers
 from nodecheck.judge.gate.serving import choose
-from nodecheck.model import Finding, Severity, Status
+from nodecheck.model import Finding, Severity, Status, faults
 from nodecheck.plan import Plan
 from nodecheck.render.layout import printable
 from nodecheck.report import Report
@@ -38,7 +38,7 @@ def headline(told: Gate) -> str:
 def figures(told: Gate, report: Report) -> str:
     """The numbers as performance data of the Monitoring Plugins, always in the same order."""
     numbers = sorted((a for a in told.answers if _has_number(a)), key=lambda answer: answer.name)
-    found = [finding.severity for finding in faults(report)]
+    found = [finding.severity for finding in faults(report.findings)]
     return " ".join((
         *map(_figure, numbers),
         f"'criticals'={found.count(Severity.CRITICAL)};;0;0",
@@ -74,7 +74,7 @@ def grounds(
     `way` is the strategy that was named. Without `bars` no line holds a bar, which would begin
     figures there: a command with one is left to `nodecheck explain`.
     """
-    found = faults(report)
+    found = faults(report.findings)
     lines = [
         *(f"{a.name}: {a.status.value}: {a.text}" for a in told.answers if a.name != NODE),
         *(_finding(finding, bars=bars) for finding in found),

@@ -13,10 +13,10 @@ from nodecheck.records.drift import Drift
 from nodecheck.records.forecast import Forecast
 from nodecheck.records.growth import Growth
 from nodecheck.records.history import History
-from nodecheck.records.series import Series
+from nodecheck.records.series import Listed, Series
 from nodecheck.render import history_chart
 from nodecheck.render.layout import Column, Line, Span, hanging, joined, printable, table
-from nodecheck.render.measures import (
+from nodecheck.render.metrics import (
     amount,
     became,
     between,
@@ -25,7 +25,8 @@ from nodecheck.render.measures import (
     moment,
     named,
 )
-from nodecheck.render.terminal import MARKS, STATUS_STYLES, WIDTH_MAX, WIDTH_MIN
+from nodecheck.render.styles import MARKS, STATUS_STYLES, WIDTH_MAX, fitting
+from nodecheck.units import listed
 
 CHANGES_SHOWN = 40
 NAMES_SHOWN = 6
@@ -45,20 +46,17 @@ STYLES = dict(MARKS.values()) | {status.value: style for status, style in STATUS
 Told = tuple[str, ...]
 """A mark (or none), a name, a sentence."""
 
-Row = tuple[int, int, str, str]
-"""A snapshot: id, time, status, headline."""
 
-
-def render(history: History, latest: Sequence[Row], asked: str, width: int) -> list[Line]:
-    """The lines; `asked` says in words since when, `latest` are the newest snapshots."""
-    width = max(WIDTH_MIN, min(width, WIDTH_MAX))
+def render(history: History, asked: str, width: int) -> list[Line]:
+    """The lines; `asked` says in words since when."""
+    width = fitting(width)
     lines = _heading((history.node, *taken(history, asked)), width)
     lines += _changes(history.changes, width)
     for name, rows in sections(history):
         lines += _section(name, rows, width)
     if quiet := quiet_words(history):
         lines += [(), *hanging(Span(""), Span(quiet, "bold"), 0, width)]
-    lines += _latest(latest, width)
+    lines += _latest(history.latest, width)
     if history.notes:
         lines += [(), *joined("NOTED", history.notes, 8, width)]
     return lines + _hint(history, width)
@@ -66,8 +64,8 @@ def render(history: History, latest: Sequence[Row], asked: str, width: int) -> l
 
 def _hint(history: History, width: int) -> list[Line]:
     """How to see the first of what moved."""
-    moved = [each.measure.name for each in history.drifts]
-    moved += [each.measure.name for each in history.forecasts]
+    moved = [each.metric.name for each in history.drifts]
+    moved += [each.metric.name for each in history.forecasts]
     if not moved:
         return []
     command = Span(f"nodecheck history --metric {shlex.quote(printable(moved[0]))}   ", "bold")
@@ -77,8 +75,8 @@ def _hint(history: History, width: int) -> list[Line]:
 def render_metric(series: Series, asked: str, width: int, *, unicode: bool) -> list[Line]:
     """One figure over time."""
     width = max(CHART_LEAST, min(width, WIDTH_MAX))
-    name = series.measure.name
-    words = named(series.measure) if named(series.measure) != name else None
+    name = series.metric.name
+    words = named(series.metric) if named(series.metric) != name else None
     lines = _heading((name, words, _from_to(series.times[0], series.times[-1]), asked), width)
     drawn = history_chart.draw(series, width, unicode=unicode)
     lines += [(), *drawn] if drawn else []
@@ -115,36 +113,39 @@ def sections(history: History) -> list[tuple[str, list[Told]]]:
 def _drift(each: Drift) -> Told:
     """A figure that lies elsewhere than before, and by how much it varies by itself."""
     direction = "worse" if each.worse else "better"
-    levels = became(each.measure, each.before, each.after)
+    levels = became(each.metric, each.before, each.after)
     since = f"{'slowly ' if each.gradual else ''}since {moment(each.since)[:DATE]}"
     said = f"{levels} ({fine_percent(each.change, '+')}, {direction}) {since}"
     spread = f"by itself it varies by {fine_percent(each.spread)}"
-    return WORSE if each.worse else "", named(each.measure), f"{said}; {spread}"
+    return WORSE if each.worse else "", named(each.metric), f"{said}; {spread}"
 
 
 def _forecast(each: Forecast) -> Told:
     """A disk that fills up."""
-    loss = f"{between(each.measure, *each.per_day)} less each day"
-    left = f"{amount(each.measure, each.now)} now"
-    return WORSE, named(each.measure), f"full in {days(*each.days)} days: {left}, {loss}"
+    loss = f"{between(each.metric, *each.per_day)} less each day"
+    left = f"{amount(each.metric, each.now)} now"
+    return WORSE, named(each.metric), f"full in {days(*each.days)} days: {left}, {loss}"
 
 
 def _growth(each: Growth) -> Told:
     """A counter that rose."""
-    rise = f"+{amount(each.measure, each.by)} in {duration(each.over_seconds)}"
-    return "", named(each.measure), f"{rise}, last rise {moment(each.newest)}"
+    rise = f"+{amount(each.metric, each.by)} in {duration(each.over_seconds)}"
+    return "", named(each.metric), f"{rise}, last rise {moment(each.newest)}"
 
 
 def quiet_words(history: History) -> str:
-    """What there is nothing of."""
+    """What there is nothing of; what could not be told is in the notes."""
     if history.count < 2:
         return "One snapshot says nothing about change: take another later."
-    found = (
-        ("drift", history.drifts),
-        ("disk that fills up", history.forecasts),
-        ("counter that grew", history.growths),
-    )
-    absent = [noun for noun, some in found if not some]
+    absent = [
+        noun
+        for name, noun, some in (
+            ("drifts", "drift", history.drifts),
+            ("forecasts", "disk that fills up", history.forecasts),
+            ("growths", "counter that grew", history.growths),
+        )
+        if not some and name not in history.untold
+    ]
     nouns = " or ".join(filter(None, (", ".join(absent[:-1]), *absent[-1:])))
     unseen = f"no {nouns} was seen" if absent else ""
     if history.changes:
@@ -195,7 +196,7 @@ def label(found: Difference) -> str:
 
 def _difference_words(found: Difference) -> str:
     """From what to what."""
-    if found.gained or found.lost:
+    if found.is_set:
         parts = (("gained", found.gained), ("lost", found.lost))
         return "; ".join(f"{verb} {_some(names)}" for verb, names in parts if names)
     if found.before is None:
@@ -222,24 +223,24 @@ def ordered(names: Sequence[str]) -> list[str]:
 
 def _some(names: Sequence[str]) -> str:
     """The first names, and how many more: "avx2, fma, avx and 31 more"."""
-    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(ordered(names)[:NAMES_SHOWN]) + more
+    return listed(ordered(names), NAMES_SHOWN)
 
 
-def _latest(latest: Sequence[Row], width: int) -> list[Line]:
+def _latest(latest: Sequence[Listed], width: int) -> list[Line]:
     if not latest:
         return []
-    ids = max(len(str(row[0])) for row in latest) + 1
+    ids = max(len(str(each.id)) for each in latest) + 1
     room = width - ids - TIME_COLUMN - 8 - 8
     columns = (
         Column("", ids), Column("", TIME_COLUMN), Column("", 8),
         *([Column("", room)] if room >= HEADLINE_LEAST else []),
     )  # fmt: skip
     rows = [
-        (f"@{number}", moment(time), status, _cut(printable(headline), room))[: len(columns)]
-        for number, time, status, headline in latest
+        (f"@{each.id}", moment(each.time), each.status, _cut(printable(each.headline), room))
+        for each in latest
     ]
-    return [(), (Span("LATEST", "bold"),), *table(columns, rows, STYLES)[1:]]
+    shown = [row[: len(columns)] for row in rows]
+    return [(), (Span("LATEST", "bold"),), *table(columns, shown, STYLES)[1:]]
 
 
 def _cut(text: str, room: int) -> str:

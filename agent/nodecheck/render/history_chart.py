@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from nodecheck.model import Struct
 from nodecheck.records.figures import Kind
 from nodecheck.records.series import Series
-from nodecheck.render import dots
+from nodecheck.render.dots import Canvas, Place
 from nodecheck.render.layout import Line, Span
-from nodecheck.render.measures import (
+from nodecheck.render.metrics import (
     Scale,
     amount,
     between,
@@ -35,7 +35,7 @@ GAP_INTERVALS = 3
 """Usual distances between snapshots from which on a time without any is a gap.
 Source: nodecheck's own judgement: one missed snapshot is no news."""
 
-FLAT_SHARE = 0.02
+FLAT_SHARE = 0.05
 """Least height of the axis as a share of the figures: less would draw noise as mountains.
 Source: nodecheck's own judgement."""
 
@@ -71,6 +71,10 @@ class Box(Struct, frozen=True):
         """Where a figure lies, 0 to 1 from the bottom."""
         return (value - self.low) / (self.high - self.low)
 
+    def place(self, time: int, value: float) -> Place:
+        """Where a point lies."""
+        return self.across(time), self.up(value)
+
 
 def gap_seconds(series: Series) -> float:
     """The least time between two points that is a gap, not just the next snapshot."""
@@ -105,28 +109,23 @@ def draw(series: Series, width: int, *, unicode: bool) -> list[Line]:
     if len(series.times) < 2:
         return []
     box = Box.of(series)
-    scale = Scale.of(series.measure, max(abs(box.low), abs(box.high)))
+    scale = Scale.of(series.metric, max(abs(box.low), abs(box.high)))
     labels = _labels(series, box, scale)
     left = max(FIGURE_LEAST, len(scale.unit), *(len(label) for _, label in labels))
     columns = max(PLOT_LEAST, min(PLOT_MOST, width - left - 2))
-    plot = _Plot(box, columns, unicode=unicode)
+    canvas = Canvas(columns, ROWS, left, unicode=unicode)
     for line in runs(series):
-        plot.join(line)
-    for time, value in flagged(series):
-        plot.mark(time, value)
-    beside = {plot.row(value): label for value, label in labels}
-    axis = "│" if unicode else "|"
-    rows: list[Line] = [
-        (Span(f"{beside.get(row, ''):>{left}} {axis}", "dim"), *cells)
-        for row, cells in enumerate(plot.lines())
-    ]
+        canvas.line((box.place(*point) for point in line), Span(POINT_MARK, LINE))
+    for point in flagged(series):
+        canvas.mark(box.place(*point), Span(FLAG_MARK, FLAGGED), over=False)
+    beside = {canvas.row(box.up(value)): label for value, label in labels}
     unit: list[Line] = [(Span(f"{scale.unit:>{left}}", "dim"),)] if scale.unit else []
-    return [*unit, *rows, *_bottom(box, left, columns, unicode=unicode)]
+    return [*unit, *canvas.lines(beside), *_bottom(box, left, columns, unicode=unicode)]
 
 
 def _labels(series: Series, box: Box, scale: Scale) -> list[tuple[float, str]]:
     """Figures beside the axis, and how they are written."""
-    whole = 1.0 if series.measure.kind is Kind.COUNTER else 0.0
+    whole = 1.0 if series.metric.kind is Kind.COUNTER else 0.0
     shown = ticks(box.low / scale.per, box.high / scale.per, TICKS_MOST, whole)
     return [(value * scale.per, label) for value, label in shown.items()]
 
@@ -149,56 +148,6 @@ def _bottom(box: Box, left: int, columns: int, *, unicode: bool) -> list[Line]:
     ]
 
 
-class _Plot:
-    """Dots that lines are drawn in, and characters over them."""
-
-    def __init__(self, box: Box, columns: int, *, unicode: bool) -> None:
-        self.box = box
-        self.columns = columns
-        self.unicode = unicode
-        self.wide, self.high = dots.size(columns, ROWS, unicode=unicode)
-        self.dots: set[tuple[int, int]] = set()
-        self.marks: set[tuple[int, int]] = set()
-
-    def join(self, points: list[tuple[int, float]]) -> None:
-        """Draw a line through the points."""
-        at = [(self._x(time, self.wide), self._y(value)) for time, value in points]
-        self.dots.update(at)
-        for (x0, y0), (x1, y1) in set(itertools.pairwise(at)):
-            steps = max(abs(x1 - x0), abs(y1 - y0))
-            for step in range(1, steps):
-                part = step / steps
-                self.dots.add((round(x0 + part * (x1 - x0)), round(y0 + part * (y1 - y0))))
-
-    def row(self, value: float) -> int:
-        """The row of characters that a figure lies in."""
-        return self._y(value) * ROWS // self.high
-
-    def mark(self, time: int, value: float) -> None:
-        """Set a mark where no line is."""
-        self.marks.add((self._x(time, self.columns), self.row(value)))
-
-    def _x(self, time: int, wide: int) -> int:
-        return round(self.box.across(time) * (wide - 1))
-
-    def _y(self, value: float) -> int:
-        return round((1 - self.box.up(value)) * (self.high - 1))
-
-    def lines(self) -> list[list[Span]]:
-        """The characters of each row, from the top."""
-        return [[self._cell(column, row) for column in range(self.columns)] for row in range(ROWS)]
-
-    def _cell(self, column: int, row: int) -> Span:
-        if self.unicode:
-            bits = sum(bit for dot, bit in dots.in_cell(column, row) if dot in self.dots)
-            text = dots.character(bits)
-        else:
-            text = POINT_MARK if (column, row) in self.dots else " "
-        if text == " " and (column, row) in self.marks:
-            return Span(FLAG_MARK, FLAGGED)
-        return Span(text, LINE)
-
-
 def summary(series: Series, drawn_as: str = FLAG_MARK) -> list[str]:
     """What the drawing shows, in sentences: the spread, what is flagged, where time is missing."""
     doubtful = len(flagged(series))
@@ -214,14 +163,14 @@ def summary(series: Series, drawn_as: str = FLAG_MARK) -> list[str]:
 
 
 def _spread(series: Series, values: list[float]) -> str:
-    measure = series.measure
+    metric = series.metric
     low, middle, high = min(values), statistics.median(values), max(values)
     if len(values) == 1:
-        return f"One value: {amount(measure, low)}, {moment(series.times[0])}."
-    reach, number = between(measure, low, high), f"{len(values):,} values"
-    if reach == between(measure, low, low):
+        return f"One value: {amount(metric, low)}, {moment(series.times[0])}."
+    reach, number = between(metric, low, high), f"{len(values):,} values"
+    if reach == between(metric, low, low):
         return f"{reach}, {number}."
-    return f"{reach}, median {amount(measure, middle)}, {number}."
+    return f"{reach}, median {amount(metric, middle)}, {number}."
 
 
 def _gaps(series: Series) -> list[str]:

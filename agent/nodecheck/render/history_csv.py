@@ -7,10 +7,10 @@ import io
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 
-from nodecheck.records.figures import Measure
+from nodecheck.records.figures import Metric
 from nodecheck.records.series import Window
 from nodecheck.render.layout import printable
-from nodecheck.render.measures import timestamp
+from nodecheck.render.metrics import timestamp
 
 FIRST = ("time", "id", "status", "flagged")
 """Columns before the figures. `flagged` names the figures of the row that prove nothing."""
@@ -24,8 +24,8 @@ def lines(pieces: Iterable[Window]) -> Iterator[bytes]:
     column: dict[str, int] | None = None
     for piece in pieces:
         if column is None:
-            measures = (each for layout in piece.layout_by_id.values() for each in layout)
-            headings = dict.fromkeys(map(_heading, measures))
+            metrics = (each for layout in piece.layout_by_id.values() for each in layout)
+            headings = dict.fromkeys(map(_heading, metrics))
             column = {heading: number for number, heading in enumerate(headings)}
             yield _line([*FIRST, *headings])
         yield from _rows(piece, column)
@@ -33,7 +33,7 @@ def lines(pieces: Iterable[Window]) -> Iterator[bytes]:
 
 def _rows(piece: Window, column: dict[str, int]) -> Iterator[bytes]:
     places = {
-        number: [column[_heading(measure)] for measure in layout]
+        number: [column[_heading(metric)] for metric in layout]
         for number, layout in piece.layout_by_id.items()
     }
     for row, number in enumerate(piece.layouts):
@@ -43,15 +43,15 @@ def _rows(piece: Window, column: dict[str, int]) -> Iterator[bytes]:
         for place, value in zip(places[number], values, strict=True):
             cells[place] = repr(value).removesuffix(".0")
         flags = int.from_bytes(packed[8 * len(layout) :], "little")
-        flagged = (measure.name for place, measure in enumerate(layout) if flags >> place & 1)
+        flagged = (metric.name for place, metric in enumerate(layout) if flags >> place & 1)
         first = (timestamp(piece.times[row]), str(piece.ids[row]), piece.statuses[row])
         yield _line([*first, " ".join(flagged), *cells])
 
 
-def _heading(measure: Measure) -> str:
+def _heading(metric: Metric) -> str:
     """The name with its unit: it starts with a word of ours, so no spreadsheet runs it."""
-    name = printable(measure.name)
-    return f"{name} ({measure.unit})" if measure.unit else name
+    name = printable(metric.name)
+    return f"{name} ({metric.unit})" if metric.unit else name
 
 
 def _line(cells: Sequence[str]) -> bytes:

@@ -10,7 +10,6 @@ from nodecheck.records.history import History
 from nodecheck.records.series import Series
 from nodecheck.render import charts_time
 from nodecheck.render.history import (
-    Row,
     label,
     ordered,
     quiet_words,
@@ -20,7 +19,7 @@ from nodecheck.render.history import (
     taken,
 )
 from nodecheck.render.history_chart import summary
-from nodecheck.render.measures import moment, named
+from nodecheck.render.metrics import moment, named
 from nodecheck.render.page import page_maker
 
 CHANGES_MOST = 500
@@ -35,14 +34,12 @@ SECTIONS = {
 }
 
 
-def page() -> Callable[[History, Sequence[Row], Sequence[Series], str], str]:
-    """Makes the page of a history: its newest snapshots, its figures over time, since when."""
+def page() -> Callable[[History, Sequence[Series], str], str]:
+    """Makes the page of a history: its figures over time, since when."""
     return page_maker("history.html.j2", _content, moment=moment)
 
 
-def _content(
-    history: History, latest: Sequence[Row], over_time: Sequence[Series], asked: str
-) -> dict[str, Any]:
+def _content(history: History, over_time: Sequence[Series], asked: str) -> dict[str, Any]:
     return {
         "node": history.node,
         "title": [part for part in (history.node, *taken(history, asked)) if part],
@@ -50,7 +47,7 @@ def _content(
         "changes": [_change(each) for each in history.changes[:CHANGES_MOST]],
         "more_changes": max(0, len(history.changes) - CHANGES_MOST),
         "sections": [(*SECTIONS[name], rows) for name, rows in sections(history)],
-        "latest": latest,
+        "latest": history.latest,
         "notes": history.notes,
         "charts": [_chart(each) for each in over_time if _is_shown(each)],
     }
@@ -79,13 +76,13 @@ def _sides(found: Difference) -> tuple[str, str]:
 
 def _is_shown(series: Series) -> bool:
     """Free inodes have no unit, and are of less interest than what measures or fills up."""
-    return len(series.times) > 1 and bool(series.measure.unit)
+    return len(series.times) > 1 and bool(series.metric.unit)
 
 
 def _chart(series: Series) -> dict[str, str]:
     band = [BAND] if charts_time.has_band(series) else []
     said = " ".join([*summary(series, "dots"), *band])
     first, last = moment(series.times[0]), moment(series.times[-1])
-    name = named(series.measure)
+    name = named(series.metric)
     described = f"{name} from {first} to {last}. {said}"
     return {"name": name, "svg": charts_time.over_time(series, described), "said": said}

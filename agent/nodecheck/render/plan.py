@@ -13,15 +13,8 @@ from nodecheck.render.layout import Line, Span, hanging, joined
 from nodecheck.render.plan_fits import INDENT, engine_lines, fit_lines
 from nodecheck.render.plan_measured import measured_lines
 from nodecheck.render.plan_words import headline, model
-from nodecheck.render.terminal import (
-    VERDICT_STYLES,
-    VERDICTS,
-    WIDTH_MAX,
-    WIDTH_MIN,
-    abilities,
-    reached,
-    under,
-)
+from nodecheck.render.styles import VERDICT_STYLES, VERDICTS, fitting
+from nodecheck.render.terminal import abilities, reached, under
 from nodecheck.serving import Curve
 from nodecheck.units import count
 
@@ -34,7 +27,7 @@ def render(plan: Plan, width: int, *, unicode: bool) -> list[Line]:
 
     `unicode` says whether the terminal takes more than ASCII.
     """
-    width = max(WIDTH_MIN, min(width, WIDTH_MAX))
+    width = fitting(width)
     viability, sentence = headline(plan)
     label = VERDICTS[viability]
     head = Span(label.upper(), f"bold {VERDICT_STYLES[label]}")

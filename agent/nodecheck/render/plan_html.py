@@ -14,7 +14,7 @@ from nodecheck.render.plan_fits import fit_cells, needs
 from nodecheck.render.plan_measured import cells
 from nodecheck.render.plan_words import TOKENS, headline, model
 from nodecheck.render.strategies_html import CLASSES
-from nodecheck.render.terminal import VERDICTS
+from nodecheck.render.styles import VERDICTS
 from nodecheck.serving import Curve
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from nodecheck.model import Gap, Severity
+from nodecheck.model import Gap, Severity, faults
 from nodecheck.render import strategies_html
 from nodecheck.render.bench_html import FIGURES, measured
 from nodecheck.render.bench_verdict import PARTS, is_empty
@@ -27,7 +27,7 @@ def _content(report: Report) -> dict[str, Any]:
         "title": [*title_parts(report), told_time(report.time)],
         "status": verdict.status.value,
         "headline": verdict.headline,
-        "faults": [f for f in report.findings if f.severity is not Severity.INFO],
+        "faults": faults(report.findings),
         "notes": [note(f) for f in report.findings if f.severity is Severity.INFO],
         "workload": workload_words(report),
         "ways": [strategies_html.row(each) for each in report.strategies],

@@ -11,7 +11,8 @@ from nodecheck.model import Point, Strategy, Viability
 from nodecheck.render import charts
 from nodecheck.render.curve import SLOWEST, Scale
 from nodecheck.render.plan import lever_words
-from nodecheck.render.terminal import POINTS_SHOWN, VERDICTS, reached, told_points
+from nodecheck.render.styles import VERDICTS
+from nodecheck.render.terminal import POINTS_SHOWN, reached, told_points
 
 CLASSES = {
     Viability.VIABLE: "ok",

@@ -16,30 +16,12 @@ from nodecheck.model import (
     Status,
     Strategy,
     Viability,
+    faults,
 )
 from nodecheck.render.layout import Column, Line, Span, command, hanging, joined, table
+from nodecheck.render.styles import MARKS, STATUS_STYLES, VERDICT_STYLES, VERDICTS, fitting
 from nodecheck.report import Report
 from nodecheck.units import GB, count, gib
-
-STATUS_STYLES = {
-    Status.OK: "bold green",
-    Status.WARNING: "bold yellow",
-    Status.CRITICAL: "bold red",
-    Status.UNKNOWN: "bold magenta",
-}
-MARKS = {Severity.CRITICAL: ("x", "bold red"), Severity.WARNING: ("!", "bold yellow")}
-VERDICTS = {
-    Viability.VIABLE: "viable",
-    Viability.MARGINAL: "marginal",
-    Viability.NOT_VIABLE: "not viable",
-    Viability.UNKNOWN: "unknown",
-}
-VERDICT_STYLES = {
-    "viable": "green",
-    "marginal": "yellow",
-    "not viable": "red",
-    "unknown": "magenta",
-}
 
 EVIDENCE_SHOWN = 3
 POINTS_SHOWN = 3
@@ -48,14 +30,13 @@ PART_TOLD_ONCE = 20
 """Characters from which a part of a basis is told once in a table."""
 
 INDENT, PART_INDENT = 11, 14
-WIDTH_MIN, WIDTH_WIDE, WIDTH_MAX = 60, 100, 140
 WIDTH_BASIS = 112
 """From here on the basis of a strategy stands beside it, not below."""
 
 
 def render(report: Report, width: int) -> list[Line]:
     """The report's lines, none longer than `width` save commands."""
-    width = max(WIDTH_MIN, min(width, WIDTH_MAX))
+    width = fitting(width)
     status = report.verdict.status
     lines = [*title(report, width), ()]
     label = Span(status.value.upper(), STATUS_STYLES[status])
@@ -79,11 +60,11 @@ def title_parts(report: Report) -> list[str]:
 
 
 def _reasons(report: Report, width: int) -> list[Line]:
-    faults = [f for f in report.findings if f.severity is not Severity.INFO]
-    if not faults:
+    found = faults(report.findings)
+    if not found:
         return _noted(report, width)
     lines: list[Line] = [(), (Span("WHY", "bold"),)]
-    for finding in faults:
+    for finding in found:
         lines += fault(finding, width)
     return lines + _noted(report, width)
 
@@ -241,9 +222,8 @@ def _rest(report: Report, width: int) -> list[Line]:
         lines += joined("RULED OUT", verdict.ruled_out, PART_INDENT, width)
     if verdict.not_checked:
         lines += joined("NOT CHECKED", verdict.not_checked, PART_INDENT, width)
-    faults = [f for f in report.findings if f.severity is not Severity.INFO]
-    if faults:
-        first = Span(f"nodecheck explain {faults[0].id}   ", "bold")
+    if found := faults(report.findings):
+        first = Span(f"nodecheck explain {found[0].id}   ", "bold")
         after = Span("the whole story, and what to check after the change")
         lines += [(), *hanging(first, after, len(first.text), width)]
     return lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nodecheck import units
 from nodecheck.words import without_controls
 
 _LONGEST = 80
@@ -30,5 +31,4 @@ def shown(text: object) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """Names of a file as they may stand in a message: the first five, and how many more."""
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(shown(name) for name in names[:_MOST_NAMES]) + more
+    return units.listed([shown(name) for name in names], _MOST_NAMES)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.pcie.facts import Hop, Path, PcieFacts
+from nodecheck.checks.pcie.link import encoded_bytes_per_second
 from nodecheck.checks.pcie.rules import RULES
 from nodecheck.checks.seen import Facts, Seen
 from nodecheck.checks.virt.facts import VirtFacts
@@ -29,6 +30,11 @@ A, ROOT = "0000:01:00.0", "0000:00:01.0"
 
 def judge(node: Seen) -> dict[str, Severity]:
     return {f.id: f.severity for rule in RULES for f in rule.judge(node)}
+
+
+def test_rates_are_those_after_encoding() -> None:
+    assert encoded_bytes_per_second(16.0, 16) == pytest.approx(31.5e9, rel=0.001)
+    assert encoded_bytes_per_second(128.0, 16) is None
 
 
 def hop(address: str, width: int | None, most: int | None, **changes: object) -> Hop:

@@ -37,6 +37,8 @@ def read(
         ([read(41)], "ok", "DRAM read 41 GB/s >= 40 GB/s"),
         ([read(40)], "ok", "DRAM read 40 GB/s >= 40 GB/s"),
         ([read(39.9)], "critical", "DRAM read 39.9 GB/s < 40 GB/s"),
+        ([read(39.98)], "critical", "DRAM read 40 GB/s just < 40 GB/s"),
+        ([read(40.01)], "ok", "DRAM read 40 GB/s just >= 40 GB/s"),
         ([read(12, threads=1), read(41)], "ok", "DRAM read 41 GB/s >= 40 GB/s"),
         # other work only slows it down
         ([read(41, "contended")], "ok", "DRAM read 41 GB/s >= 40 GB/s"),

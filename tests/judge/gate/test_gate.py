@@ -19,6 +19,7 @@ from tests.render.benches import SLOW
 
 WARNING = replace(SLOW, id="disk.low", severity=Severity.WARNING)
 NOTED = replace(SLOW, id="virt.guest", severity=Severity.INFO)
+LIVED_WITH = replace(WARNING, severity=Severity.INFO, waived="scratch")
 MODEL = Answer(name="tokens_per_second", status=Status.WARNING, text="the model")
 
 
@@ -32,6 +33,8 @@ def judged(status: Status, *findings: Finding) -> Report:
     [
         (judged(Status.OK), "nothing was found that holds this node back"),
         (judged(Status.OK, NOTED), "nothing was found that holds this node back"),
+        (judged(Status.OK, NOTED, LIVED_WITH),
+         "nothing but 1 waived finding was found that holds this node back"),
         (judged(Status.WARNING, WARNING, NOTED), "node: disk.low"),
         (judged(Status.CRITICAL, SLOW, WARNING, WARNING),
          "node: cpu.decode_compute_bound and 2 more"),

@@ -51,7 +51,8 @@ AMD_IS_NOT_ASKED = gap("gpu", "gpus", Reason.UNSUPPORTED, "clocks of 2 AMD cards
         # nobody asked a driver
         (Facts(gpus=ON_PCI), (),
          ("unknown", "0 GPUs of 3 sure: 3 more known from PCI alone", None)),
-        (Facts(gpus=ON_PCI[:2]), (), ("critical", "0 GPUs < 3", 0)),
+        (Facts(gpus=ON_PCI[:2]), (),
+         ("critical", "0 GPUs and 2 known from PCI alone < 3", 0)),
         (Facts(gpus=tuple(gpu(n, "pci", granted=True, vendor="amd") for n in (1, 2, 3))),
          (AMD_IS_NOT_ASKED,), ("ok", "3 GPUs >= 3", 3)),
         (Facts(gpus=tuple(gpu(n, "pci", granted=True, vendor="amd") for n in (1, 2))),

@@ -53,11 +53,12 @@ NO_MOUNTS = gap("disk", "filesystems", Reason.ABSENT, "/proc/mounts: No such fil
 @pytest.mark.parametrize(
     ("filesystems", "status", "text"),
     [
-        ((SMALL, LARGE), "ok", "300 GiB free on /data >= 186 GiB"),
-        ((SMALL,), "critical", "57 GiB free on / < 186 GiB"),
-        ((SMALL, NFS, TMPFS), "critical", "57 GiB free on / < 186 GiB"),
-        ((SMALL, LARGE, HUNG), "ok", "300 GiB free on /data >= 186 GiB"),
-        ((SMALL, HUNG), "unknown", "disk: /srv does not tell its room, else 57 GiB free on /"),
+        ((SMALL, LARGE), "ok", "322 GB free on /data >= 200 GB"),
+        ((SMALL,), "critical", "61.2 GB free on / < 200 GB"),
+        ((root(200 * 10**9 - 1, 950 * GIB),), "critical", "200 GB free on / just < 200 GB"),
+        ((SMALL, NFS, TMPFS), "critical", "61.2 GB free on / < 200 GB"),
+        ((SMALL, LARGE, HUNG), "ok", "322 GB free on /data >= 200 GB"),
+        ((SMALL, HUNG), "unknown", "disk: /srv does not tell its room, else 61.2 GB free on /"),
         ((HUNG,), "unknown", "disk: /srv does not tell its room"),
         ((replace(HUNG, network=True),), "unknown", f"disk: {NO_MOUNTS.detail}"),
         ((), "unknown", f"disk: {NO_MOUNTS.detail}"),
@@ -70,6 +71,20 @@ def test_the_roomiest_disk_of_its_own_counts(
     found = told(report, disk_free_bytes=200 * 10**9)
     assert found[:2] == (status, text)
     assert (found[2] is None) == (status == "unknown")
+
+
+@pytest.mark.parametrize(
+    ("least", "text"),
+    [
+        (50 * 10**9, "61.2 GB free on / >= 50 GB"),
+        (500 * 10**6, "61.2 GB free on / >= 0.5 GB"),
+        (50 * GIB, "57 GiB free on / >= 50 GiB"),
+        (512 << 20, "57 GiB free on / >= 512 MiB"),
+    ],
+)
+def test_room_is_told_in_the_units_that_it_was_asked_in(least: int, text: str) -> None:
+    report = node(Facts(disk=DiskFacts(filesystems=(SMALL,))))
+    assert told(report, disk_free_bytes=least)[1] == text
 
 
 def test_what_is_not_asked_for_is_not_answered() -> None:

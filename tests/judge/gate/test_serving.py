@@ -12,6 +12,8 @@ from nodecheck.plan import Plan
 from nodecheck.serving import Fit
 from tests.render.plans import CPU_NODE, L40_FITS, MOE, SMALL, THREE_L40, UNKNOWN, strategy
 
+NOT_READ = strategy("model-load", Viability.UNKNOWN, "not known", "disk read not measured")
+
 
 def answer(plan: Plan, name: str | None, minimum: float | None, *gaps: Gap) -> Answer:
     return serving(plan.strategies, plan.fits, gaps, name, minimum)
@@ -22,8 +24,9 @@ def answer(plan: Plan, name: str | None, minimum: float | None, *gaps: Gap) -> A
     [
         (SMALL, "gpu-resident", 20, "ok", "gpu-resident 75-86 tok/s >= 20"),
         (SMALL, "gpu-resident", 80, "warning", "gpu-resident 75-86 tok/s, >= 80 not sure"),
-        (SMALL, "gpu-resident", 86.5, "critical", "gpu-resident 75-86 tok/s < 86.5"),
+        (SMALL, "gpu-resident", 86.5, "critical", "gpu-resident 75-86 tok/s just < 86.5"),
         (SMALL, "gpu-resident", 75, "ok", "gpu-resident 75-86 tok/s >= 75"),
+        (SMALL, "gpu-resident", 74.9, "ok", "gpu-resident 75-86 tok/s just >= 74.9"),
         (SMALL, None, 20, "ok", "gpu-resident 75-86 tok/s >= 20"),
         (SMALL, None, None, "ok", "gpu-resident viable, 75-86 tok/s"),
         (CPU_NODE, None, None, "critical", "cpu-only not viable, 2.1-3.1 tok/s"),
@@ -37,6 +40,10 @@ def answer(plan: Plan, name: str | None, minimum: float | None, *gaps: Gap) -> A
         (THREE_L40, "tensor-parallel", 20, "unknown",
          "tensor-parallel 124 tok/s or less, >= 20 not known"),
         (THREE_L40, "tensor-parallel", 200, "critical", "tensor-parallel 124 tok/s or less, < 200"),
+        (THREE_L40, "tensor-parallel", None, "unknown",
+         "tensor-parallel not known: link between the cards, not measured"),
+        (replace(UNKNOWN, strategies=(NOT_READ,)), "model-load", None, "unknown",
+         "model-load not known: disk read not measured"),
         (THREE_L40, "host-kv-pool", None, "ok",
          "host-kv-pool viable, 0.06-0.11 s to fetch 10k cached tokens from RAM"),
         (UNKNOWN, None, 20, "unknown",
@@ -63,6 +70,29 @@ def test_a_driver_that_does_not_answer_is_no_missing_gpu() -> None:
     gap = Gap(check="gpu", field="*", reason=Reason.TIMEOUT, detail="no answer")
     found = answer(CPU_NODE, "gpu-resident", 20, gap)
     assert (found.status, found.text) == (Status.UNKNOWN, "gpu-resident could not be judged")
+
+
+@pytest.mark.parametrize(
+    ("minimum", "text"),
+    [(None, "cpu-only not viable, 2.1-3.1 tok/s"), (20, "cpu-only 2.1-3.1 tok/s < 20")],
+)
+def test_where_a_better_way_could_not_be_judged_no_way_is_not_enough(
+    minimum: float | None, text: str
+) -> None:
+    hangs = Gap(check="gpu", field="gpus", reason=Reason.TIMEOUT, detail="no answer")
+    found = answer(CPU_NODE, None, minimum, hangs)
+    assert (found.status, found.text) == (Status.UNKNOWN, f"GPUs could not be judged; {text}")
+    assert found.value is None
+    dark = strategy("gpu-resident", Viability.UNKNOWN, "not known", "its driver did not tell")
+    ways = (dark, *CPU_NODE.strategies)
+    found = answer(replace(CPU_NODE, strategies=ways), None, minimum)
+    assert (found.status, found.text) == (
+        Status.UNKNOWN, f"gpu-resident could not be judged; {text}",
+    )  # fmt: skip
+    assert answer(replace(CPU_NODE, strategies=ways), "cpu-only", minimum).status is Status.CRITICAL
+    pool = strategy("host-kv-pool", Viability.UNKNOWN, "not known", "x")  # decodes nothing itself
+    ways = (pool, *CPU_NODE.strategies)
+    assert answer(replace(CPU_NODE, strategies=ways), None, minimum).status is Status.CRITICAL
 
 
 @pytest.mark.parametrize(

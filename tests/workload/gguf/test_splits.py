@@ -82,7 +82,7 @@ def test_another_name_is_a_whole_model(name: str) -> None:
     [
         (part(1, 3), {part(1, 3), part(3, 3)}, "1 of 3 parts are missing .*: m-00002-of"),
         (part(2, 2), {part(2, 2)}, "1 of 2 parts .* in this folder: m-00001-of"),
-        (part(1, 65535), {part(1, 65535)}, "65534 of 65535 .*m-00006-of-65535.gguf and 65529"),
+        (part(1, 65535), {part(1, 65535)}, "65534 of 65535 .*m-00006-of-65535.gguf and 65,529"),
         (part(0, 3), set(), "part 0 of 3 by its name, which cannot be"),
         (part(4, 3), set(), "part 4 of 3 by its name"),
         (part(0, 0), set(), "part 0 of 0 by its name"),

@@ -117,7 +117,7 @@ def test_missing_shards_are_named(tmp_path: Path) -> None:
     files = write_shards(tmp_path, llama(), 5)
     files[1].unlink()
     files[3].unlink()
-    wanted = "2 of 5 files are missing: model-00002-of-00005.safetensors, model-00004-of"
+    wanted = "2 of 5 files are missing: model-00002-of-00005.safetensors and model-00004-of"
     assert refusal(tmp_path).startswith(wanted)
     (tmp_path / "model.safetensors.index.json").unlink()
     assert refusal(tmp_path).startswith(wanted)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from nodecheck.model import Load, Struct
+from nodecheck.spread import quantile
 
 CLEAN_CPU_SHARE = 0.985
 """Least CPU time / wall time of each thread in a pass that nothing disturbed (measured: 1.00 alone,
@@ -111,12 +112,3 @@ def _flags(values: Sequence[float], *, disturbed: bool, moved: bool, undersized:
         if abs(first - second) > DRIFT_MAX * middle:
             flags.append("unsteady")
     return [*flags, "undersized"] if undersized else flags
-
-
-def quantile(values: Sequence[float], share: float) -> float:
-    """The value below which `share` of the values lie, linear between neighbours."""
-    ordered = sorted(values)
-    position = share * (len(ordered) - 1)
-    low = int(position)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)

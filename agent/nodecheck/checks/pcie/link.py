@@ -21,6 +21,8 @@ Number = TypeVar("Number", int, float)
 GTS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0, 7: 128.0}
 """Transfer rate of a PCIe generation in GT/s a lane."""
 
+GENERATIONS = {rate: generation for generation, rate in GTS.items()}
+
 ENCODED_MBS = {1: 2000, 2: 4000, 3: 7876, 4: 15753, 5: 31507, 6: 64000}
 """Mb/s a lane after encoding, as Linux computes it."""
 
@@ -64,12 +66,12 @@ class Link(Struct, frozen=True):
 
 def generation(gts: float | None) -> str:
     """16.0 as `Gen4`."""
-    return next((f"Gen{n}" for n, rate in GTS.items() if rate == gts), f"{gts} GT/s")
+    return f"Gen{GENERATIONS[gts]}" if gts in GENERATIONS else f"{gts} GT/s"
 
 
 def encoded_bytes_per_second(gts: float | None, width: int | None) -> float | None:
-    """What a link of this speed and width carries one way after encoding."""
-    number = next((n for n, rate in GTS.items() if rate == gts), None)
+    """What a link of this speed and width carries one way after encoding; None if not known."""
+    number = GENERATIONS.get(gts or 0)
     if number not in ENCODED_MBS or width is None:
         return None
     return ENCODED_MBS[number] * width * 1e6 / 8

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from nodecheck.model import Reason, Status, Struct
 from nodecheck.report import Report
@@ -36,3 +36,10 @@ def why_unknown(report: Report, check: str, *fields: str) -> str:
     gaps = [gap for gap in report.gaps if gap.check == check and gap.field in ("*", *fields)]
     loud = [gap for gap in gaps if gap.reason is not Reason.ABSENT]
     return next((gap.detail for gap in (*loud, *gaps)), "not read")
+
+
+def sign(value: float, least: float, write: Callable[[float], str]) -> str:
+    """How a value lies to the least that does, where both are told by `write`."""
+    relation = ">=" if value >= least else "<"
+    hidden = value != least and write(value) == write(least)
+    return f"just {relation}" if hidden else relation

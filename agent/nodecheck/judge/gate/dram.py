@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from nodecheck.judge.gate.answers import Answer, why_unknown
+from nodecheck.judge.gate.answers import Answer, sign, why_unknown
 from nodecheck.model import Measurement, Status
 from nodecheck.report import Report
 from nodecheck.units import gb_per_second
@@ -26,13 +26,11 @@ def dram_read(report: Report, least: float) -> Answer:
         return _answer(Status.UNKNOWN, f"not measured: {_why_not(report)}", None, least)
     low = max(_bounds(m)[0] for m in reads)
     if low >= least:
-        said = f"{gb_per_second(low)} >= {gb_per_second(least)}"
-        return _answer(Status.OK, said, low, least)
+        return _answer(Status.OK, _told(low, least), low, least)
     best = max(reads, key=lambda m: m.median_bytes_per_second)
     rate = best.median_bytes_per_second
     if _highest(reads) < least:
-        said = f"{gb_per_second(rate)} < {gb_per_second(least)}"
-        return _answer(Status.CRITICAL, said, rate, least)
+        return _answer(Status.CRITICAL, _told(rate, least), rate, least)
     doubt = f"{gb_per_second(rate)} ({', '.join(best.flags) or 'fewer threads alone are sure'})"
     return _answer(Status.UNKNOWN, f"{doubt}, >= {gb_per_second(least)} not known", None, least)
 
@@ -40,6 +38,11 @@ def dram_read(report: Report, least: float) -> Answer:
 def _answer(status: Status, said: str, value: float | None, least: float) -> Answer:
     text = f"DRAM read {said}"
     return Answer(name=NAME, status=status, text=text, value=value, critical_below=least)
+
+
+def _told(rate: float, least: float) -> str:
+    relation = sign(rate, least, gb_per_second)
+    return f"{gb_per_second(rate)} {relation} {gb_per_second(least)}"
 
 
 def _why_not(report: Report) -> str:

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from nodecheck.judge.gate.answers import WORST_FIRST, Answer
 from nodecheck.judge.gate.requirements import requirements
 from nodecheck.judge.verdict import unjudged
-from nodecheck.model import Finding, Severity, Status, Struct
+from nodecheck.model import Finding, Status, Struct, faults
 from nodecheck.policy import Policy
 from nodecheck.report import Report
+from nodecheck.units import count
 
 NODE = "node"
 EXPIRED = "waiver expired on "
@@ -29,11 +30,6 @@ def gate(report: Report, policy: Policy, model: Answer | None) -> Gate:
     return Gate(status=answers[0].status, answers=tuple(answers))
 
 
-def faults(report: Report) -> tuple[Finding, ...]:
-    """The findings that count, worst first."""
-    return tuple(f for f in report.findings if f.severity is not Severity.INFO)
-
-
 def expired_waivers(findings: Iterable[Finding]) -> tuple[str, ...]:
     """What a policy lived with until a day that is over."""
     return tuple(
@@ -46,12 +42,14 @@ def expired_waivers(findings: Iterable[Finding]) -> tuple[str, ...]:
 
 def _node(report: Report, policy: Policy) -> Answer:
     """The node's own status, by its worst finding."""
-    found = faults(report)
+    found = faults(report.findings)
     if found:
         first = next(iter(expired_waivers(found[:1])), found[0].id).partition(": ")[0]
         text = f"node: {first}{f' and {len(found) - 1} more' if len(found) > 1 else ''}"
     elif report.verdict.status is Status.OK:
-        text = "nothing was found that holds this node back"
+        waived = sum(finding.waived is not None for finding in report.findings)
+        but = f" but {count(waived, 'waived finding')}" if waived else ""
+        text = f"nothing{but} was found that holds this node back"
     else:
         text = f"not judged: {', '.join(unjudged(report, policy))}"
     return Answer(name=NODE, status=report.verdict.status, text=text)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.gpu.wording import NVIDIA
 from nodecheck.judge.gate.answers import Answer, why_unknown
-from nodecheck.model import Reason, Status
+from nodecheck.model import Gap, Reason, Status
 from nodecheck.report import Report
 from nodecheck.units import count
 
@@ -28,14 +30,15 @@ def gpus(report: Report, least: int) -> Answer:
     seen, value = count(len(sure), "GPU"), len(sure)
     if len(sure) >= least:
         return _answer(Status.OK, f"{seen} >= {least}", value, least)
-    if looked_in_vain(report):
+    if looked_in_vain(report.gaps):
         return _answer(
             Status.UNKNOWN, f"{seen} of {least} sure: {why_no_more(report)}", None, least
         )
     if len(sure) + len(doubtful) >= least:
         on_pci = f"{len(doubtful)} more known from PCI alone"
         return _answer(Status.UNKNOWN, f"{seen} of {least} sure: {on_pci}", None, least)
-    return _answer(Status.CRITICAL, f"{seen} < {least}", value, least)
+    more = f" and {len(doubtful)} known from PCI alone" if doubtful else ""
+    return _answer(Status.CRITICAL, f"{seen}{more} < {least}", value, least)
 
 
 def _answer(status: Status, text: str, value: int | None, least: int) -> Answer:
@@ -47,11 +50,11 @@ def _has_no_driver(gpu: Gpu, report: Report) -> bool:
     return gpu.vendor == NVIDIA and report.facts.gpu.state in ("ok", "missing")
 
 
-def looked_in_vain(report: Report) -> bool:
+def looked_in_vain(gaps: Iterable[Gap]) -> bool:
     """Whether the probe or the driver failed to tell which GPUs there are."""
     return any(
         gap.field == "*" or (gap.field == "gpus" and gap.reason in LOOKED_IN_VAIN)
-        for gap in report.gaps
+        for gap in gaps
         if gap.check == "gpu"
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nodecheck.checks.pcie.link import GTS, Link, in_guest, links
+from nodecheck.checks.pcie.link import GENERATIONS, Link, in_guest, links
 from nodecheck.checks.pcie.speed_rules import is_loaded
 from nodecheck.checks.seen import Seen
 from nodecheck.judge.gate.answers import Answer, worst
@@ -20,8 +20,6 @@ from nodecheck.quantities import parse_link
 from nodecheck.report import Report
 
 GENERATION, WIDTH = "pcie_generation", "pcie_width"
-
-GENERATIONS = {rate: generation for generation, rate in GTS.items()}
 
 
 class _Judged(Struct, frozen=True):
@@ -57,7 +55,7 @@ def _without_links(report: Report, *, there: bool) -> tuple[Status, str]:
     """No GPU, or none that needs a link: who asks for links wants GPUs."""
     if there:
         return Status.OK, "PCIe not used: the GPU is beside the CPU"
-    if looked_in_vain(report):
+    if looked_in_vain(report.gaps):
         return Status.UNKNOWN, f"PCIe: {why_no_more(report)}"
     return Status.CRITICAL, "PCIe: no GPU that may be used"
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nodecheck.checks.cpu import isa
-from nodecheck.judge.gate.answers import Answer, why_unknown
+from nodecheck.judge.gate.answers import Answer, sign, why_unknown
 from nodecheck.judge.gate.dram import dram_read
 from nodecheck.judge.gate.gpus import gpus
 from nodecheck.judge.gate.links import pcie
 from nodecheck.model import Status
 from nodecheck.policy import Policy
 from nodecheck.report import Report
-from nodecheck.units import gib
+from nodecheck.units import GB, gb, gib
 
 
 def requirements(report: Report, policy: Policy) -> Iterator[Answer]:
@@ -48,16 +48,18 @@ def _disk_free(report: Report, least: int) -> Answer:
     known = [(f.available_bytes, f.mount) for f in own if f.available_bytes is not None]
     silent = next((f.mount for f in own if f.available_bytes is None), None)
     most, mount = max(known, default=(None, ""))
-    room = None if most is None else f"{gib(most)} free on {mount}"
+    told_size = gb if least % (GB // 10) == 0 else gib  # as it was asked
+    room = None if most is None else f"{told_size(most)} free on {mount}"
+    relation = None if most is None else sign(most, least, told_size)
     if most is not None and most >= least:
-        status, text = Status.OK, f"{room} >= {gib(least)}"
+        status, text = Status.OK, f"{room} {relation} {told_size(least)}"
     elif silent is not None:
         told = f", else {room}" if room else ""
         status, text = Status.UNKNOWN, f"disk: {silent} does not tell its room{told}"
     elif most is None:
         status, text = Status.UNKNOWN, f"disk: {why_unknown(report, 'disk', 'filesystems')}"
     else:
-        status, text = Status.CRITICAL, f"{room} < {gib(least)}"
+        status, text = Status.CRITICAL, f"{room} {relation} {told_size(least)}"
     value = None if status is Status.UNKNOWN else most
     return Answer(
         name="disk_free", status=status, text=text, value=value, critical_below=least, unit="B"

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from nodecheck.judge.figures import between, figure
-from nodecheck.judge.gate.answers import Answer
-from nodecheck.judge.strategies import best
+from nodecheck.judge.gate.answers import Answer, sign
+from nodecheck.judge.gate.gpus import looked_in_vain
+from nodecheck.judge.strategies import ADDED, best
 from nodecheck.judge.ways.answers import TOKENS
 from nodecheck.model import Gap, Status, Strategy, Viability
 from nodecheck.serving import STRATEGIES, Fit
 
 ON_GPU = tuple(way for way in STRATEGIES if way not in ("cpu-only", "model-load"))
 """Ways that a node without a GPU has not."""
+
+NO_WAY_TO_DECODE = ("host-kv-pool", "model-load", *ADDED)
 
 RATE = "tokens_per_second"
 
@@ -49,10 +52,21 @@ def serving(
         status, text = refused or _by_verdict(chosen)
     else:
         status, text = refused or _reach(chosen, minimum)
+    better = _unseen(strategies, gaps) if name is None and status is Status.CRITICAL else None
+    if better is not None:
+        status, text = Status.UNKNOWN, f"{better} could not be judged; {text}"
     if chosen.unit != TOKENS:
         return Answer(name="model", status=status, text=text)
-    value = None if refused else chosen.low
+    value = None if refused or better else chosen.low
     return Answer(name=RATE, status=status, text=text, value=value, warning_below=minimum)
+
+
+def _unseen(strategies: Iterable[Strategy], gaps: Iterable[Gap]) -> str | None:
+    """What may serve the model better than all that is known."""
+    if looked_in_vain(gaps):
+        return "GPUs"
+    ways = (s for s in strategies if s.strategy not in NO_WAY_TO_DECODE and s.high is None)
+    return next((s.strategy for s in ways if s.viability is Viability.UNKNOWN), None)
 
 
 def _not_judged(name: str | None, gaps: Iterable[Gap]) -> tuple[Status, str]:
@@ -99,24 +113,26 @@ def _reach(chosen: Strategy, minimum: float) -> tuple[Status, str]:
         return _by_ceiling(name, chosen.high, minimum)
     reach = f"{name} {between(chosen.low, chosen.high)} {TOKENS}"
     if chosen.high < minimum:
-        return Status.CRITICAL, f"{reach} < {least}"
+        return Status.CRITICAL, f"{reach} {sign(chosen.high, minimum, figure)} {least}"
     if chosen.low < minimum:
         return Status.WARNING, f"{reach}, >= {least} not sure"
+    met = f"{reach} {sign(chosen.low, minimum, figure)} {least}"
     if chosen.viability is Viability.UNKNOWN:
-        return Status.UNKNOWN, f"{reach} >= {least}, but not known if it can be"
-    return Status.OK, f"{reach} >= {least}"
+        return Status.UNKNOWN, f"{met}, but not known if it can be"
+    return Status.OK, met
 
 
 def _by_ceiling(name: str, high: float, minimum: float) -> tuple[Status, str]:
     reach = f"{name} {figure(high)} {TOKENS} or less"
     if high < minimum:
-        return Status.CRITICAL, f"{reach}, < {minimum:g}"
+        return Status.CRITICAL, f"{reach}, {sign(high, minimum, figure)} {minimum:g}"
     return Status.UNKNOWN, f"{reach}, >= {minimum:g} not known"
 
 
 def _by_verdict(chosen: Strategy) -> tuple[Status, str]:
     status, words = _BY_VERDICT[chosen.viability]
     if chosen.high is None or chosen.low is None:
-        return status, f"{chosen.strategy} {words}: {chosen.limit}"
+        why = chosen.limit if chosen.high is not None else chosen.basis
+        return status, f"{chosen.strategy} {words}: {why}"
     reach = f"{between(chosen.low, chosen.high)} {chosen.unit}"
     return status, f"{chosen.strategy} {words}, {reach}"

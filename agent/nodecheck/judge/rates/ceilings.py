@@ -88,9 +88,6 @@ READ_SHARE = (0.95, 1.0)
 """Share of the weights that a token reads. The input embedding is read one row a token; it is about
 5 % of a 27B model."""
 
-LANE_BITS_PER_SECOND = {1: 2.0e9, 2: 4.0e9, 3: 7.876e9, 4: 15.753e9, 5: 31.507e9, 6: 64.0e9}
-"""PCIe generation -> bits a second of one lane after encoding, as Linux computes it."""
-
 
 class Range(Struct, frozen=True):
     """A lower and an upper bound; `low` is None where there is only a ceiling."""
@@ -151,9 +148,3 @@ def core_rate(level: str, weight_type: str) -> Range | None:
     """Bytes of weights a second that one core uses up; None where there is no reference."""
     rates = (CPU_RATES[level] | MORE_CPU_RATES[level]).get(weight_type)
     return Range(rates[0] * GB, rates[1] * GB) if rates else None
-
-
-def pcie_bytes_per_second(generation: int, width: int) -> float | None:
-    """One direction of a link after encoding; None for a generation that is not known."""
-    lane = LANE_BITS_PER_SECOND.get(generation)
-    return lane * width / 8 if lane else None

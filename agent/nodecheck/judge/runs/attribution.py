@@ -9,8 +9,9 @@ from nodecheck.checks.seen import Seen
 from nodecheck.judge.rates import ceilings
 from nodecheck.judge.runs.compare import explained_by
 from nodecheck.judge.runs.rows import Row, guesses
-from nodecheck.judge.runs.words import guessing, listed, named, rate, rates
+from nodecheck.judge.runs.words import guessing, named, rate, rates
 from nodecheck.model import Struct
+from nodecheck.units import listed
 
 CLEARLY_FASTER = 1.15
 """Between two rates, from which the difference asks for a reason: the usual shares of the VRAM rate
@@ -218,7 +219,7 @@ def _struck(found: Sequence[Difference]) -> str:
         return "nothing that was measured explains it."
     if len(found) == 1:
         return f"{found[0].what} does not explain it{since}."
-    return f"neither {listed([d.what for d in found], 'nor')} explains it{since}."
+    return f"neither {listed([d.what for d in found], last='nor')} explains it{since}."
 
 
 def _left(left: Sequence[str], untold: Sequence[str]) -> str:

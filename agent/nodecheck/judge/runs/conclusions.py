@@ -9,10 +9,10 @@ from nodecheck.judge.figures import figure
 from nodecheck.judge.runs.attribution import attributions
 from nodecheck.judge.runs.contradictions import contradictions
 from nodecheck.judge.runs.rows import REPEATS, Row, guesses, rows
-from nodecheck.judge.runs.words import guessing, listed, named, rate, rates
+from nodecheck.judge.runs.words import guessing, named, rate, rates
 from nodecheck.model import Struct
 from nodecheck.serving import Comparison, Workload
-from nodecheck.units import count
+from nodecheck.units import count, listed
 
 NOISE = 0.10
 """By which rows of one setting may differ on a machine that is not idle. Source: nodecheck's own

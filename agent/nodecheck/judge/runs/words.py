@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from nodecheck.judge.figures import between
 from nodecheck.judge.runs.rows import Row
@@ -36,10 +36,3 @@ def guessing(rows: Iterable[Row]) -> str:
     """What guessed the tokens, as far as the rows say."""
     told = (text.casefold() for row in rows for text in row.run.remarks)
     return "MTP" if any("mtp" in text for text in told) else "speculative decoding"
-
-
-def listed(words: Sequence[str], last: str = "and") -> str:
-    """Write "a", "a and b" or "a, b and c"."""
-    if len(words) < 2:
-        return "".join(words)
-    return f"{', '.join(words[:-1])} {last} {words[-1]}"

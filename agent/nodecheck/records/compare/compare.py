@@ -6,11 +6,7 @@ temperatures) is left out.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator
-from typing import Any
-
-import msgspec
 
 from nodecheck import __version__
 from nodecheck.judge.node_words import node_words
@@ -18,12 +14,10 @@ from nodecheck.records.changes import differences
 from nodecheck.records.compare.comparison import Comparison, Side
 from nodecheck.records.compare.figures import pairs
 from nodecheck.records.compare.findings import findings
-from nodecheck.records.compare.headline import SAME, headline
+from nodecheck.records.compare.headline import headline
 from nodecheck.records.compare.strategies import is_alike, strategies
-from nodecheck.records.state import VERSION, State, state
-from nodecheck.report import Report
-
-UNNAMED = (None, "", "(none)", "localhost", "localhost.localdomain")
+from nodecheck.records.state import UNNAMED, VERSION, State, state
+from nodecheck.report import Report, in_utc
 
 IN_HEADING = ("host name", VERSION)
 """Traits that are told with the two sides."""
@@ -38,14 +32,14 @@ def compare(before: tuple[str, Report], after: tuple[str, Report]) -> Comparison
     told = tuple(findings(one, other, found))
     measured = tuple(pairs(one, other))
     alike = is_alike(one.workload, other.workload)
-    ways = tuple(strategies(one, other)) if alike else ()
-    said = headline(traits, told, measured, ways, guest=other.facts.virt.guest is True)
+    ways = tuple(strategies(one, other, states)) if alike else ()
+    said, differs = headline(traits, told, measured, ways, guest=other.facts.virt.guest is True)
     return Comparison(
         nodecheck_version=__version__,
         before=_side(*before),
         after=_side(*after),
         headline=said,
-        differs=said != SAME,
+        differs=differs,
         notes=tuple(_notes(one, other)),
         traits=traits,
         unchanged=_unchanged(*states),
@@ -53,16 +47,6 @@ def compare(before: tuple[str, Report], after: tuple[str, Report]) -> Comparison
         figures=measured,
         strategies=ways,
     )
-
-
-def to_json(made: Comparison) -> bytes:
-    """The comparison as one JSON object, indented, with a final newline."""
-    return msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n"
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) that every comparison is valid against."""
-    return msgspec.json.schema(Comparison)
 
 
 def _side(label: str, report: Report) -> Side:
@@ -94,7 +78,7 @@ def _notes(one: Report, other: Report) -> Iterator[str]:
             f"made by nodecheck {versions[0]} and {versions[1]}: what only one of them reads "
             "looks as if it had come or gone"
         )
-    if _time(other) < _time(one):
+    if in_utc(other.time) < in_utc(one.time):
         yield "B was made before A"
     if not is_alike(one.workload, other.workload):
         yield (
@@ -102,11 +86,6 @@ def _notes(one: Report, other: Report) -> Iterator[str]:
             "strategies are not compared: nodecheck --from FILE --model MODEL --json judges a "
             "report for the model of the other"
         )
-
-
-def _time(report: Report) -> datetime.datetime:
-    made = datetime.datetime.fromisoformat(report.time)
-    return made if made.tzinfo else made.replace(tzinfo=datetime.timezone.utc)
 
 
 def _model(report: Report) -> str:

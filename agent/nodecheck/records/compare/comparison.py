@@ -6,7 +6,7 @@ from enum import Enum
 
 from nodecheck.model import Severity, Status, Strategy, Struct
 from nodecheck.records.changes import Difference
-from nodecheck.records.figures import Measure
+from nodecheck.records.figures import Metric
 
 SCHEMA_VERSION = 1
 
@@ -15,7 +15,8 @@ class Certainty(str, Enum):
     """What the difference of two figures proves."""
 
     BEYOND = "beyond"
-    """Their ranges, p10 to p90, lie apart, and further than runs on an unchanged node."""
+    """Their ranges, p10 to p90, lie apart, and further than a measurement repeats: 10 % by `make
+    repeat` for memory read on one guest, for latency and decode by analogy."""
     WITHIN = "within"
     FLAGGED = "flagged"
     """One of them was disturbed: they prove nothing."""
@@ -65,7 +66,7 @@ class Value(Struct, frozen=True, kw_only=True):
 class FigurePair(Struct, frozen=True, kw_only=True):
     """One figure on both sides. `ratio` is after / before, None where that says nothing."""
 
-    measure: Measure
+    metric: Metric
     before: Value | None
     after: Value | None
     ratio: float | None
@@ -85,12 +86,21 @@ class FindingPair(Struct, frozen=True, kw_only=True):
 
 
 class StrategyPair(Struct, frozen=True, kw_only=True):
-    """A way to serve the model on both sides; `moved` where its verdict or its range did."""
+    """A way to serve the model on both sides; `moved` where its verdict or its range did.
+
+    `unseen` where one report has it, and the other could not see what it needs.
+    """
 
     strategy: str
     before: Strategy | None
     after: Strategy | None
     moved: bool
+    unseen: bool = False
+
+    @property
+    def same(self) -> bool:
+        """Whether both sides have it and it did not move."""
+        return not (self.moved or self.unseen)
 
 
 class Comparison(Struct, frozen=True, kw_only=True):

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nodecheck.records.compare.comparison import Certainty, FigurePair, Value
-from nodecheck.records.figures import Figure, Kind, figures
+from nodecheck.records.figures import REPEATS_SHARE, Figure, Kind, figures
 from nodecheck.report import Report
-
-REPEATS_SHARE = 0.10
-"""Two runs on an unchanged node lie this close together; estimates follow what was measured.
-Source: `make repeat`, docs/measuring.md."""
 
 ROOM_SHARE = 0.02
 """What logs and caches move on a disk. Source: nodecheck's own judgement."""
@@ -21,18 +17,18 @@ def pairs(one: Report, other: Report) -> Iterator[FigurePair]:
     earlier, later = _by_name(one), _by_name(other)
     for name in dict.fromkeys([*earlier, *later]):
         before, after = earlier.get(name), later.get(name)
-        measure = (before or later[name]).measure
+        metric = (before or later[name]).metric
         yield FigurePair(
-            measure=measure,
+            metric=metric,
             before=_value(before),
             after=_value(after),
-            ratio=_ratio(before, after) if measure.kind is not Kind.COUNTER else None,
+            ratio=_ratio(before, after) if metric.kind is not Kind.COUNTER else None,
             certainty=_certainty(before, after),
         )
 
 
 def _by_name(report: Report) -> dict[str, Figure]:
-    return {f.measure.name: f for f in figures(report) if f.measure.kind is not Kind.MOMENTARY}
+    return {f.metric.name: f for f in figures(report) if f.metric.kind is not Kind.MOMENTARY}
 
 
 def _value(figure: Figure | None) -> Value | None:
@@ -50,7 +46,7 @@ def _ratio(before: Figure | None, after: Figure | None) -> float | None:
 def _certainty(before: Figure | None, after: Figure | None) -> Certainty:
     if before is None or after is None:
         return Certainty.ONE_SIDED
-    kind = before.measure.kind
+    kind = before.metric.kind
     if kind is not Kind.RATE:
         share = 0.0 if kind is Kind.COUNTER else ROOM_SHARE
         moved = differ(before.value, after.value, share)

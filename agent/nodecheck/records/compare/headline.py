@@ -17,7 +17,7 @@ from nodecheck.records.compare.comparison import (
     StrategyPair,
 )
 from nodecheck.records.figures import Kind
-from nodecheck.units import count
+from nodecheck.units import count, listed, times
 
 SAME = "No difference beyond noise."
 NAMED, FIGURES_NAMED = 3, 2
@@ -34,8 +34,11 @@ def headline(
     strategies: Sequence[StrategyPair],
     *,
     guest: bool,
-) -> str:
-    """The sentence. What moved stands beside what changed: that one made the other is not said."""
+) -> tuple[str, bool]:
+    """The sentence, and whether anything differs.
+
+    What moved stands beside what changed: that one made the other is not said.
+    """
     cpu = _cpu(traits, guest=guest)
     others = [each for each in traits if not cpu or each.name not in _CPU]
     infos = [each for each in findings if {each.before, each.after} <= {None, Severity.INFO}]
@@ -43,21 +46,34 @@ def headline(
     node = [*cpu, *_others(others), *_findings(grave)]
     changed = node or _figures(figures) or _findings(infos)
     moved = [each for each in strategies if each.moved]
+    disturbed = _disturbed(figures) if moved else ""
+    if not changed and (disturbed or not moved):
+        return f"{SAME} Memory was {disturbed}." if disturbed else SAME, False
     if moved and (side := measured_alone(figures)):
         changed.append(f"memory was measured in {side} alone")
-    if not changed and not moved:
-        return SAME
+    if disturbed:
+        changed.append(f"memory was {disturbed}")
     told = [f"{'; '.join(filter(None, (*changed, _ways(moved))))}."]
-    if not moved and strategies:
+    if strategies and all(each.same for each in strategies):
         told.append("What the node can do is unchanged.")
     elif cpu and (alone := _unmoved(strategies, "gpu-resident")):
         told.append(f"gpu-resident is unchanged, {rate(alone)}.")
-    return " ".join(told)
+    return " ".join(told), True
+
+
+def _disturbed(figures: Sequence[FigurePair]) -> str:
+    """Where memory was so, read on most threads: that proves nothing, and estimates rest on it."""
+    reads = {f.metric.name.removeprefix("dram_read@"): f for f in figures}
+    by_threads = sorted((int(name), f) for name, f in reads.items() if name.isdecimal())
+    before = [f.before for _, f in by_threads if f.before]
+    after = [f.after for _, f in by_threads if f.after]
+    sides = [name for name, found in (("A", before), ("B", after)) if found and found[-1].flags]
+    return f"disturbed in {listed(sides)}: what rests on it is not comparable" if sides else ""
 
 
 def measured_alone(figures: Sequence[FigurePair]) -> str | None:
     """The side that alone holds measured rates: estimates rest on them there."""
-    rates = [each for each in figures if each.measure.kind is Kind.RATE]
+    rates = [each for each in figures if each.metric.kind is Kind.RATE]
     for name, other in (("A", [r.after for r in rates]), ("B", [r.before for r in rates])):
         if rates and not any(other):
             return name
@@ -84,14 +100,7 @@ def _sets(flags: Sequence[str]) -> str:
     known = by_importance(flags)[0]
     if not known:
         return str(len(flags))
-    return _listed([_WITH_POINT.get(name, name.upper()) for name in known])
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Write "a and b", or "a, b, c and 4 more"."""
-    if len(names) > NAMED:
-        return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return listed([_WITH_POINT.get(name, name.upper()) for name in known], NAMED)
 
 
 def _others(traits: Sequence[Difference]) -> list[str]:
@@ -99,18 +108,15 @@ def _others(traits: Sequence[Difference]) -> list[str]:
     places: dict[str, list[str]] = {}
     for each in traits:
         places.setdefault(_trait(each), []).extend(filter(None, [each.where]))
-    told = [f"{words}: {_listed(where)}" if where else words for words, where in places.items()]
+    told = [
+        f"{words}: {listed(where, NAMED)}" if where else words for words, where in places.items()
+    ]
     more = [count(len(told) - NAMED, "other difference")] if len(told) > NAMED else []
     return [*told[:NAMED], *more]
 
 
-def is_set(each: Difference) -> bool:
-    """Whether it has members that came and went instead of two values."""
-    return bool(each.gained or each.lost)
-
-
 def _trait(each: Difference) -> str:
-    if is_set(each):
+    if each.is_set:
         return f"{each.name} changed"
     if each.before is not None and each.after is not None:
         return f"{each.name} {each.before} -> {each.after}"
@@ -134,7 +140,7 @@ def _findings(findings: Sequence[FindingPair]) -> list[str]:
     ]
     for outcome in (Outcome.APPEARED, Outcome.CLEARED):
         ids = list(dict.fromkeys(f.id for f in findings if f.outcome is outcome))
-        told += [f"{_listed(ids)} {outcome.value}"] if ids else []
+        told += [f"{listed(ids, NAMED)} {outcome.value}"] if ids else []
     return told
 
 
@@ -143,21 +149,15 @@ def _figures(figures: Sequence[FigurePair]) -> list[str]:
     found = [f for f in figures if f.certainty in (Certainty.BEYOND, Certainty.UNKNOWN)]
     found.sort(key=lambda f: -abs(math.log(f.ratio)) if f.ratio else -math.inf)
     rest = len(found) - FIGURES_NAMED
-    return [*map(_figure, found[:FIGURES_NAMED]), *([f"{rest} more figures"] if rest > 0 else [])]
+    more = [count(rest, "more figure")] if rest > 0 else []
+    return [*map(_figure, found[:FIGURES_NAMED]), *more]
 
 
 def _figure(pair: FigurePair) -> str:
     if pair.ratio:
-        return f"{pair.measure.name} is {times(pair.ratio)} what it was"
+        return f"{pair.metric.name} is {times(pair.ratio)} what it was"
     ends = (f"{side.value:,.0f}" if side else "-" for side in (pair.before, pair.after))
-    return f"{pair.measure.name} {' -> '.join(ends)}"
-
-
-def times(ratio: float) -> str:
-    """A ratio in two decimals, or in as many digits: 0.40x, 2.51x, 0.0021x, 480x."""
-    if ratio >= 100:
-        return f"{ratio:.0f}x"
-    return f"{ratio:.2f}x" if ratio >= 0.1 or ratio == 0 else f"{ratio:.2g}x"
+    return f"{pair.metric.name} {' -> '.join(ends)}"
 
 
 def _ways(moved: Sequence[StrategyPair]) -> str:
@@ -194,7 +194,7 @@ def _verdict(strategy: Strategy) -> str:
 def _unmoved(strategies: Sequence[StrategyPair], name: str) -> Strategy | None:
     """A strategy that is as it was, where a range of it is known."""
     return next(
-        (s.after for s in strategies if s.strategy == name and not s.moved and s.after
+        (s.after for s in strategies if s.strategy == name and s.same and s.after
          and s.after.high is not None),
         None,
     )  # fmt: skip

@@ -9,18 +9,29 @@ import msgspec
 
 from nodecheck.model import Strategy
 from nodecheck.records.compare.comparison import StrategyPair
-from nodecheck.records.compare.figures import REPEATS_SHARE, differ
+from nodecheck.records.compare.figures import differ
+from nodecheck.records.figures import REPEATS_SHARE
+from nodecheck.records.state import State
 from nodecheck.report import Report
 from nodecheck.serving import Workload
 
+NEEDED = {f"{check}.{field}" for check, field in (
+    ("cpu", "*"), ("cpu", "arch"), ("gpu", "*"), ("gpu", "gpus"), ("disk", "*"),
+    ("disk", "filesystems"),
+)}  # fmt: skip
+"""Facts without which a way to serve is not judged at all."""
 
-def strategies(one: Report, other: Report) -> Iterator[StrategyPair]:
-    """Ways to serve the model, in the order of the later report."""
+
+def strategies(one: Report, other: Report, states: tuple[State, State]) -> Iterator[StrategyPair]:
+    """Ways to serve the model, in the order of the later report; `states` are those of the two."""
     earlier = {each.strategy: each for each in one.strategies}
     later = {each.strategy: each for each in other.strategies}
+    blind = [bool(NEEDED & lacks.blind_to(has)) for lacks, has in (states, states[::-1])]
     for name in dict.fromkeys([*later, *earlier]):
         before, after = earlier.get(name), later.get(name)
-        yield StrategyPair(strategy=name, before=before, after=after, moved=_moved(before, after))
+        unseen = (before is None and blind[0]) or (after is None and blind[1])
+        moved = not unseen and _moved(before, after)
+        yield StrategyPair(strategy=name, before=before, after=after, moved=moved, unseen=unseen)
 
 
 def _moved(before: Strategy | None, after: Strategy | None) -> bool:

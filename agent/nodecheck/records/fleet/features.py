@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from statistics import median
 
 from nodecheck.checks.cpu.isa import by_importance
 from nodecheck.model import Struct
+from nodecheck.records.changes import could_tell
 from nodecheck.records.fleet.nodes import Fault, Feature, Node
 from nodecheck.records.fleet.odd import FEWEST, About, Oddity, Share, Split, few
-from nodecheck.records.fleet.outliers import median
-from nodecheck.units import gib
+from nodecheck.records.state import covers
+from nodecheck.units import gib, listed
 
 SIZE_ALIKE_SHARE = 0.05
 """File systems of the same disk differ by less: a reserve, a swap file. Source: nodecheck's own
@@ -57,7 +59,7 @@ def _by_name(nodes: Sequence[Node]) -> dict[str, dict[int, Feature | None]]:
         if isinstance(one.value, float):
             continue  # what is not there has no size
         for place, node in enumerate(nodes):
-            if place not in known and node.looked_at(one.fact):
+            if place not in known and not covers(node.unseen, one.fact):
                 known[place] = None
     return found
 
@@ -67,7 +69,7 @@ def _value(feature: Feature | None) -> Value | None:
 
 
 def _usual(values: Sequence[Value | None]) -> Value | None:
-    sizes = sorted(value for value in values if isinstance(value, float))
+    sizes = [value for value in values if isinstance(value, float)]
     return median(sizes) if sizes else Counter(values).most_common(1)[0][0]
 
 
@@ -103,14 +105,12 @@ def _set_words(names: tuple[str, ...], usual: tuple[str, ...]) -> str:
     lacks = [name for name in usual if name not in names]
     has = [name for name in names if name not in usual]
     said = (("lacks", lacks), ("has", has))
-    return "; ".join(f"{verb} {_listed(each)}" for verb, each in said if each) or "none"
+    return "; ".join(f"{verb} {_by_importance(each)}" for verb, each in said if each) or NONE
 
 
-def _listed(names: Sequence[str]) -> str:
+def _by_importance(names: Sequence[str]) -> str:
     known, others = by_importance(names)
-    more = len(names) - SETS_NAMED
-    named = ", ".join([*known, *others][:SETS_NAMED])
-    return f"{named} and {more} more" if more > 0 else named
+    return listed([*known, *others], SETS_NAMED)
 
 
 def _usual_words(usual: Value | None) -> str:
@@ -131,9 +131,15 @@ def _split(name: str, known: Iterable[Feature | None], usual: Value | None) -> S
 def findings(nodes: Sequence[Node]) -> Iterator[tuple[int, Oddity]]:
     """Findings that few nodes of a group have, by the place of the node."""
     counts = Counter(id_ for node in nodes for id_ in {fault.id for fault in node.faults})
+    kinds = Counter(node.unseen for node in nodes)
     for place, node in enumerate(nodes):
         for fault in node.faults:
-            if len(nodes) >= FEWEST and counts[fault.id] <= few(len(nodes)):
+            if counts[fault.id] > few(len(nodes)):
+                continue
+            looked = sum(
+                n for unseen, n in kinds.items() if could_tell(unseen, node.unseen, fault.check)
+            )
+            if looked >= FEWEST and counts[fault.id] <= few(looked):
                 yield place, _finding(fault)
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from nodecheck import __version__
@@ -22,9 +20,11 @@ from nodecheck.records.fleet.outliers import Spread, outliers
 SCHEMA_VERSION = 1
 
 ROWS_MOST = 200
-"""Nodes of the matrix: the odd ones, at most so many less TYPICAL_LEAST, and a sample."""
+"""Nodes of the matrix: the odd ones, at most so many less TYPICAL_LEAST, and a sample. Source:
+nodecheck's own judgement: more rows are not looked through."""
 
 TYPICAL_LEAST = 20
+"""Nodes of that sample, beside which the odd ones show. Source: nodecheck's own judgement."""
 
 
 class Unread(Struct, frozen=True):
@@ -44,8 +44,9 @@ class Likeness(Struct, frozen=True, kw_only=True):
 class Group(Struct, frozen=True, kw_only=True):
     """Nodes of the same hardware. Where `told` is false, no odd ones can be told among them.
 
-    `statuses` and `findings` (warnings and worse) count nodes. `spreads` are the figures, `splits`
-    what they differ in without any being odd.
+    On `measured` of them something was measured undisturbed. `statuses` and `findings` (warnings
+    and worse) count nodes. `spreads` are the figures, `splits` what they differ in without any
+    being odd.
     """
 
     number: int
@@ -53,6 +54,7 @@ class Group(Struct, frozen=True, kw_only=True):
     hardware: Hardware
     nodes: tuple[str, ...]
     told: bool
+    measured: int
     statuses: dict[Status, int]
     findings: dict[str, int]
     spreads: tuple[Spread, ...] = ()
@@ -160,6 +162,7 @@ def _judge(number: int, hardware: Hardware, named: tuple[tuple[str, Node], ...])
         hardware=hardware,
         nodes=tuple(said for said, _ in named),
         told=told,
+        measured=sum(node.is_measured for node in nodes),
         statuses=_statuses(nodes),
         findings=_findings(nodes),
         spreads=figures.spreads,
@@ -250,8 +253,8 @@ def _row(judged: _Judged, place: int) -> Row:
     said, node = judged.nodes[place]
     oddities = judged.odd.get(place, [])
     odd = {each.name for each in oddities if each.about is About.FIGURE}
-    figures = {figure.measure.name: figure for figure in node.figures}
-    found = (figures.get(spread.measure.name) for spread in judged.group.spreads)
+    figures = {figure.metric.name: figure for figure in node.figures}
+    found = (figures.get(spread.metric.name) for spread in judged.group.spreads)
     return Row(
         node=said,
         group=judged.group.number,
@@ -261,14 +264,4 @@ def _row(judged: _Judged, place: int) -> Row:
 
 
 def _cell(figure: Figure, odd: Container[str]) -> Cell:
-    return Cell(figure.value, bool(figure.flags), figure.measure.name in odd)
-
-
-def to_json(made: Fleet) -> bytes:
-    """The fleet as one JSON object, indented, with a final newline."""
-    return msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n"
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) that every fleet is valid against."""
-    return msgspec.json.schema(Fleet)
+    return Cell(figure.value, bool(figure.flags), figure.metric.name in odd)

@@ -9,8 +9,8 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from nodecheck.model import Struct
-from nodecheck.records.compare.compare import UNNAMED
 from nodecheck.records.fleet.nodes import Node
+from nodecheck.records.state import UNNAMED
 
 SAME_RUN_SECONDS = 60
 """Reports of one name that were made within it are of several nodes: clones, asked at once. Source:

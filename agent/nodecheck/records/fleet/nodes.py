@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import datetime
 from collections import Counter
 from collections.abc import Iterator
 
 from nodecheck.checks.cpu.isa import BY_ARCHITECTURE
-from nodecheck.model import Severity, Status, Struct
-from nodecheck.records.figures import Figure, Kind, Measure, figures
+from nodecheck.model import Severity, Status, Struct, faults
+from nodecheck.records.figures import Figure, Kind, Metric, figures
 from nodecheck.records.state import State, Trait, state
-from nodecheck.report import Report
+from nodecheck.report import Report, in_utc
 from nodecheck.units import GIB
 
 IN_HARDWARE = {
@@ -19,7 +18,8 @@ IN_HARDWARE = {
     ("cpu", "logical_cpus"),
     ("cpu", "sockets"),
     ("memory", "total_bytes"),
-    ("gpu", "gpus"),
+    ("gpu", "gpus.name"),
+    ("gpu", "on_pci"),
 }
 """Traits by which nodes are named and put into groups."""
 
@@ -28,7 +28,7 @@ TOLD_OTHERWISE = {
     ("cpu", "x86_64_level"),  # follows from the instruction sets
     ("cpu", "usable_flags"),
     ("disk", "filesystems"),
-    ("gpu", "memory_bytes"),
+    ("gpu", "gpus.memory_bytes"),  # a driver's reserve differs by its version
 }
 
 
@@ -53,8 +53,9 @@ class Feature(Struct, frozen=True, kw_only=True):
 
 
 class Fault(Struct, frozen=True, kw_only=True):
-    """A finding that asks for something, with all that it was found on."""
+    """A finding that asks for something, with all that it was found on; `check` judged it."""
 
+    check: str
     id: str
     severity: Severity
     subjects: tuple[str, ...]
@@ -63,7 +64,7 @@ class Fault(Struct, frozen=True, kw_only=True):
 class Node(Struct, frozen=True, kw_only=True):
     """One report, reduced. `time` is in seconds since 1970; `cards` None where nobody could look.
 
-    `unseen` is that of the state.
+    `unseen` is that of the state; `is_measured` where something was measured undisturbed.
     """
 
     file: str
@@ -80,21 +81,17 @@ class Node(Struct, frozen=True, kw_only=True):
     features: tuple[Feature, ...] = ()
     faults: tuple[Fault, ...] = ()
     unseen: tuple[str, ...] = ()
-
-    def looked_at(self, fact: str) -> bool:
-        """Whether what is absent from a fact is not there."""
-        return fact not in self.unseen and f"{fact.partition('.')[0]}.*" not in self.unseen
+    is_measured: bool = False
 
 
 def node(report: Report, file: str) -> Node:
     """The node of a report; `file` is where that lies."""
     facts, seen = report.facts, state(report)
-    made = datetime.datetime.fromisoformat(report.time)
-    utc = made if made.tzinfo else made.replace(tzinfo=datetime.timezone.utc)
+    rates = tuple(f for f in figures(report) if f.metric.kind is Kind.RATE)
     return Node(
         file=file,
         name=report.host.name,
-        time=int(utc.timestamp()),
+        time=int(in_utc(report.time).timestamp()),
         status=report.verdict.status,
         guest=facts.virt.guest,
         cpu=_cpu(report),
@@ -102,10 +99,11 @@ def node(report: Report, file: str) -> Node:
         logical_cpus=facts.cpu.logical_cpus,
         ram_bytes=facts.memory.total_bytes,
         cards=_cards(report, seen),
-        figures=(*(f for f in figures(report) if f.measure.kind is Kind.RATE), *_ways(report)),
+        figures=(*rates, *_ways(report)),
         features=(*_traits(seen), *_instruction_sets(report), *_sizes(report)),
-        faults=tuple(_faults(report)),
+        faults=tuple(_faults(report, seen)),
         unseen=seen.unseen,
+        is_measured=any(not figure.flags for figure in rates),
     )
 
 
@@ -125,17 +123,21 @@ def _cards(report: Report, seen: State) -> tuple[Card, ...] | None:
 
 
 def _ways(report: Report) -> Iterator[Figure]:
-    """The middle of what each strategy reaches: it proves no more than what was measured."""
+    """The middle of what each strategy reaches: it proves no more than what was measured.
+
+    Estimates of a node that was not measured are held against others of that kind alone.
+    """
     flags = {f for each in report.measurements for f in each.flags}
     flags.update(f for each in report.latencies for f in each.flags)
     work = report.workload
     model = f" ({work.name})" if work and work.named_by_user else ""
+    basis = "" if report.measurements else ", memory not measured"
     for way in report.strategies:
         if way.low is not None and way.high is not None:
-            name, speed = f"{way.strategy}{model}", way.unit == "tok/s"
+            name, speed = f"{way.strategy}{model}{basis}", way.unit == "tok/s"
             unit = way.unit if speed else "s"
             yield Figure(
-                measure=Measure(name, unit, Kind.RATE, more_is_better=speed),
+                metric=Metric(name, unit, Kind.RATE, more_is_better=speed),
                 value=(way.low + way.high) / 2,
                 flags=tuple(sorted(flags)),
             )
@@ -186,13 +188,13 @@ def _sizes(report: Report) -> Iterator[Feature]:
         if gpu.memory_bytes
     }
     if vram:
-        yield _counted("VRAM", "gpu.memory_bytes", vram)
+        yield _counted("VRAM", "gpu.gpus.memory_bytes", vram)
 
 
-def _faults(report: Report) -> Iterator[Fault]:
+def _faults(report: Report, seen: State) -> Iterator[Fault]:
+    checks = {told.id: told.check for told in seen.findings}
     found: dict[tuple[str, Severity], list[str]] = {}
-    for each in report.findings:
-        if each.severity is not Severity.INFO:
-            found.setdefault((each.id, each.severity), []).append(each.subject)
+    for each in faults(report.findings):
+        found.setdefault((each.id, each.severity), []).append(each.subject)
     for (id_, severity), subjects in found.items():
-        yield Fault(id=id_, severity=severity, subjects=tuple(subjects))
+        yield Fault(check=checks[id_], id=id_, severity=severity, subjects=tuple(subjects))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from nodecheck.model import Severity, Struct
-from nodecheck.records.figures import Measure
+from nodecheck.records.figures import Metric
 
 FEWEST = 5
 """Nodes that it takes to tell which of them is odd. Source: with four, two that agree by chance
@@ -15,10 +15,14 @@ FEW_SHARE = 0.1
 """A part of a group that is odd; more of it is another kind of node. Source: nodecheck's own
 judgement."""
 
+TWO_FROM = 8
+"""Nodes from which two may be odd: six others are more than FEWEST alike. Source: nodecheck's own
+judgement."""
+
 
 def few(number: int) -> int:
     """How many of so many nodes may be odd in one thing: 1 of 5, 2 of 8, a tenth of many."""
-    return max(2 if number >= 8 else 1, int(number * FEW_SHARE))
+    return max(2 if number >= TWO_FROM else 1, int(number * FEW_SHARE))
 
 
 class About(str, Enum):
@@ -33,7 +37,7 @@ class About(str, Enum):
 class Oddity(Struct, frozen=True, kw_only=True):
     """One thing in which a node is not like the others of its group.
 
-    For a figure `value` and `usual` (the group's median) are in the unit of `measure`, `spreads`
+    For a figure `value` and `usual` (the group's median) are in the unit of `metric`, `spreads`
     says how many of the group's spreads lie between, `worse` that it is on the wrong side.
     """
 
@@ -41,7 +45,7 @@ class Oddity(Struct, frozen=True, kw_only=True):
     name: str
     value: str | float
     usual: str | float
-    measure: Measure | None = None
+    metric: Metric | None = None
     spreads: float | None = None
     worse: bool | None = None
     severity: Severity | None = None
@@ -71,4 +75,4 @@ class Split(Struct, frozen=True, kw_only=True):
 
     name: str
     shares: tuple[Share, ...]
-    measure: Measure | None = None
+    metric: Metric | None = None

@@ -9,18 +9,20 @@ for repeated runs on one node differ too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from statistics import median
 
 from nodecheck.model import Struct
-from nodecheck.records.figures import Figure, Measure
+from nodecheck.records.figures import REPEATS_SHARE, Figure, Metric
 from nodecheck.records.fleet.nodes import Node
 from nodecheck.records.fleet.odd import FEWEST, About, Oddity, Share, Split, few
+from nodecheck.spread import quantile
 
 SPREADS = 7.0
 """As many spreads from the median are odd. Source: `make bench-fleet`: by chance none of 1,000
 nodes with 20 figures each, and one node in 70 fleets of 5."""
 
-SPREAD_LEAST = 0.015
-"""Of the median. Source: nodecheck's own judgement: less than a tenth off is never odd."""
+SPREAD_LEAST = REPEATS_SHARE / SPREADS
+"""Of the median. Source: what lies as close as two runs on one node is never odd."""
 
 MAD_TO_SIGMA = 1.4826
 """Median absolute deviation to standard deviation. Source: the normal distribution."""
@@ -31,8 +33,8 @@ P95_SIGMAS = 1.645
 MANY = 20
 """Nodes from which two kinds, and tails, can be told. Source: nodecheck's own judgement."""
 
-GAP_SHARE = 0.1
-"""Of the median, that at least lies between two kinds. Source: nodecheck's own judgement."""
+GAP_SHARE = REPEATS_SHARE
+"""Of the median, that at least lies between two kinds. Source: two runs on one node lie closer."""
 
 
 class Spread(Struct, frozen=True, kw_only=True):
@@ -41,7 +43,7 @@ class Spread(Struct, frozen=True, kw_only=True):
     `share` is the spread as a share of the median, None where too few were measured.
     """
 
-    measure: Measure
+    metric: Metric
     nodes: int
     disturbed: int
     median: float
@@ -61,7 +63,7 @@ class Outliers(Struct, frozen=True, kw_only=True):
 class _Column(Struct, frozen=True, kw_only=True):
     """One figure of a group: what is undisturbed of it, and its median, or that of each kind."""
 
-    measure: Measure
+    metric: Metric
     found: tuple[tuple[int, Figure], ...]
     disturbed: int
     values: tuple[float, ...]
@@ -73,19 +75,19 @@ def outliers(nodes: Sequence[Node]) -> Outliers:
     """Judge the figures of a group."""
     columns = [column for each in _by_figure(nodes) if (column := _column(each))]
     enough = [column for column in columns if len(column.values) >= FEWEST]
-    typical = median(sorted(column.share for column in enough)) if enough else 0.0
-    shares = {c.measure.name: max(c.share, typical, SPREAD_LEAST) for c in enough}
+    typical = median(column.share for column in enough) if enough else 0.0
+    shares = {c.metric.name: max(c.share, typical, SPREAD_LEAST) for c in enough}
     odd: list[tuple[int, Oddity]] = []
     splits: list[Split] = []
     for column in enough:
-        beyond = list(_beyond(column, shares[column.measure.name]))
+        beyond = list(_beyond(column, shares[column.metric.name]))
         if len(beyond) > few(len(column.values)):
             splits.append(_split(column, {place for place, _ in beyond}))
         else:
             odd += beyond
             splits += [_split(column, set())] if len(column.centres) > 1 else []
     return Outliers(
-        spreads=tuple(_spread(column, shares.get(column.measure.name)) for column in columns),
+        spreads=tuple(_spread(column, shares.get(column.metric.name)) for column in columns),
         splits=tuple(splits),
         odd=tuple(odd),
     )
@@ -95,7 +97,7 @@ def _by_figure(nodes: Sequence[Node]) -> Iterable[list[tuple[int, Figure]]]:
     found: dict[str, list[tuple[int, Figure]]] = {}
     for place, node in enumerate(nodes):
         for figure in node.figures:
-            found.setdefault(figure.measure.name, []).append((place, figure))
+            found.setdefault(figure.metric.name, []).append((place, figure))
     return [found[name] for name in sorted(found, key=_by_importance)]
 
 
@@ -115,7 +117,7 @@ def _column(found: list[tuple[int, Figure]]) -> _Column | None:
     values = tuple(sorted(each.value for _, each in clean))
     centres = _centres(values)
     return _Column(
-        measure=clean[0][1].measure,
+        metric=clean[0][1].metric,
         found=clean,
         disturbed=len(found) - len(clean),
         values=values,
@@ -126,11 +128,11 @@ def _column(found: list[tuple[int, Figure]]) -> _Column | None:
 
 def _share(offs: Iterable[float]) -> float:
     """The spread; where there are many nodes that of the tails too, by the side with fewer."""
-    ordered = sorted(offs)
-    share = MAD_TO_SIGMA * median(sorted(map(abs, ordered)))
-    if len(ordered) < MANY:
+    found = list(offs)
+    share = MAD_TO_SIGMA * median(map(abs, found))
+    if len(found) < MANY:
         return share
-    tails = min(-quantile(ordered, 0.05), quantile(ordered, 0.95))
+    tails = min(-quantile(found, 0.05), quantile(found, 0.95))
     return max(share, tails / P95_SIGMAS)
 
 
@@ -163,15 +165,15 @@ def _beyond(column: _Column, share: float) -> Iterator[tuple[int, Oddity]]:
     for place, figure in column.found:
         off = _off(figure.value, column.centres)
         if abs(off) > SPREADS * share and _is_clear(figure, column.centres, SPREADS * share / 2):
-            up = column.measure.more_is_better
+            up = column.metric.more_is_better
             yield (
                 place,
                 Oddity(
                     about=About.FIGURE,
-                    name=column.measure.name,
+                    name=column.metric.name,
                     value=figure.value,
                     usual=_nearest(figure.value, column.centres),
-                    measure=column.measure,
+                    metric=column.metric,
                     spreads=abs(off) / share,
                     worse=None if up is None else (off < 0) is up,
                 ),
@@ -192,14 +194,14 @@ def _split(column: _Column, beyond: set[int]) -> Split:
     for place, figure in column.found:
         kind = place in beyond if beyond else _nearest(figure.value, column.centres)
         parts.setdefault(kind, []).append(figure.value)
-    shares = [Share(median(sorted(values)), len(values)) for values in parts.values()]
+    shares = [Share(median(values), len(values)) for values in parts.values()]
     shares.sort(key=lambda each: -each.nodes)
-    return Split(name=column.measure.name, shares=tuple(shares), measure=column.measure)
+    return Split(name=column.metric.name, shares=tuple(shares), metric=column.metric)
 
 
 def _spread(column: _Column, share: float | None) -> Spread:
     return Spread(
-        measure=column.measure,
+        metric=column.metric,
         nodes=len(column.values),
         disturbed=column.disturbed,
         median=median(column.values),
@@ -207,16 +209,3 @@ def _spread(column: _Column, share: float | None) -> Spread:
         p90=quantile(column.values, 0.9),
         share=share,
     )
-
-
-def median(ordered: Sequence[float]) -> float:
-    """The middle of values in order."""
-    return quantile(ordered, 0.5)
-
-
-def quantile(ordered: Sequence[float], share: float) -> float:
-    """Of values in order, between the two that are nearest."""
-    place = share * (len(ordered) - 1)
-    low = int(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (place - low) * (ordered[high] - ordered[low])

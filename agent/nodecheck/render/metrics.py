@@ -6,7 +6,7 @@ import datetime
 import math
 
 from nodecheck.model import Struct
-from nodecheck.records.figures import Measure
+from nodecheck.records.figures import Metric
 from nodecheck.units import GB, GIB, MIB, count, gib
 
 DAY = 86_400
@@ -47,18 +47,18 @@ _PREFIXES = {
 }
 
 
-def what(measure: Measure) -> str:
+def what(metric: Metric) -> str:
     """The quantity, without where: "memory read", "decode from memory, q4_k"."""
-    name = measure.name.partition("@")[0]
+    name = metric.name.partition("@")[0]
     for prefix, words in _PREFIXES.items():
         if name.startswith(prefix):
             return words + name.removeprefix(prefix)
     return _WHAT.get(name, name)
 
 
-def where(measure: Measure) -> str:
+def where(metric: Metric) -> str:
     """Threads, nodes, a mount point, a PCI address; empty where there is one of it alone."""
-    name, _, place = measure.name.partition("@")
+    name, _, place = metric.name.partition("@")
     if not name.startswith(("dram_", "decode_")):
         return place
     threads, _, nodes = place.partition(",")
@@ -69,61 +69,66 @@ def where(measure: Measure) -> str:
     return count(int(threads), "thread") + apart
 
 
-def named(measure: Measure) -> str:
+def named(metric: Metric) -> str:
     """What and where: "memory read, 8 threads"."""
-    return ", ".join(filter(None, (what(measure), where(measure))))
+    return ", ".join(filter(None, (what(metric), where(metric))))
 
 
 class Scale(Struct, frozen=True):
-    """A unit that figures of one size read best in: so many of a measure's own make one."""
+    """A unit that figures of one size read best in: so many of a metric's own make one."""
 
     per: float
     unit: str
 
     @classmethod
-    def of(cls, measure: Measure, most: float) -> Scale:
+    def of(cls, metric: Metric, most: float) -> Scale:
         """The scale for figures up to `most`."""
-        if measure.unit == "s":
+        if metric.unit == "s":
             steps = ((1e-6, 1e-9, "ns"), (1e-3, 1e-6, "us"), (1.0, 1e-3, "ms"))
             return next((cls(per, unit) for below, per, unit in steps if most < below), cls(1, "s"))
-        if measure.unit == "B":
+        if metric.unit == "B":
             return cls(GIB, "GiB") if most >= GIB else cls(MIB, "MiB")
-        if measure.unit == "B/s":
+        if metric.unit == "B/s":
             return cls(GB, "GB/s")
-        if measure.name.partition("@")[0].endswith("_share"):
+        if metric.name.partition("@")[0].endswith("_share"):
             return cls(0.01, "%")
-        if not measure.unit and most >= 10 * MILLION:
+        if not metric.unit and most >= 10 * MILLION:
             return cls(MILLION, "million")
-        return cls(1, measure.unit)
+        return cls(1, metric.unit)
 
     def figure(self, value: float) -> str:
         """Three digits where it is no whole number, without the unit."""
-        scaled = value / self.per
-        if scaled == round(scaled) or abs(scaled) >= 99.95:
-            return f"{scaled:,.0f}"
-        digits = 1 if abs(scaled) >= 9.995 else 2
-        return f"{scaled:.{digits}f}"
+        return self.figures(value)[0]
+
+    def figures(self, *values: float) -> list[str]:
+        """Several, without the unit, all with as many decimals as the largest needs."""
+        scaled = [value / self.per for value in values]
+        most = max(map(abs, scaled))
+        digits = 1 if most >= 9.995 else 2
+        if most >= 99.95 or all(each == round(each) for each in scaled):
+            digits = 0
+        return [f"{each:,.{digits}f}" for each in scaled]
 
 
-def amount(measure: Measure, value: float) -> str:
+def amount(metric: Metric, value: float) -> str:
     """A figure with its unit: "24.1 GB/s", "98 ns", "57 GiB"."""
-    if measure.unit == "B":
+    if metric.unit == "B":
         return gib(value)
-    scale = Scale.of(measure, abs(value))
+    scale = Scale.of(metric, abs(value))
     return f"{scale.figure(value)} {scale.unit}".rstrip()
 
 
-def between(measure: Measure, low: float, high: float) -> str:
+def between(metric: Metric, low: float, high: float) -> str:
     """Two figures in the unit of the larger: "2.2-3.1 GiB"; one where they read alike."""
-    scale = Scale.of(measure, max(abs(low), abs(high)))
-    ends = dict.fromkeys((scale.figure(low), scale.figure(high)))
+    scale = Scale.of(metric, max(abs(low), abs(high)))
+    ends = dict.fromkeys(scale.figures(low, high))
     return f"{'-'.join(ends)} {scale.unit}".rstrip()
 
 
-def became(measure: Measure, before: float, after: float) -> str:
+def became(metric: Metric, before: float, after: float) -> str:
     """Two figures in the unit of the larger: "24.1 -> 21.9 GB/s"."""
-    scale = Scale.of(measure, max(abs(before), abs(after)))
-    return f"{scale.figure(before)} -> {scale.figure(after)} {scale.unit}".rstrip()
+    scale = Scale.of(metric, max(abs(before), abs(after)))
+    return f"{' -> '.join(scale.figures(before, after))} {scale.unit}".rstrip()
 
 
 def fine_percent(share: float, sign: str = "") -> str:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodecheck.records.figures import Kind, Measure
-from nodecheck.render.measures import (
+from nodecheck.records.figures import Kind, Metric
+from nodecheck.render.metrics import (
     Scale,
     amount,
     became,
@@ -26,8 +26,8 @@ DAY = 86_400
 NOON = 1_795_953_600  # 2026-11-29 12:00 UTC
 
 
-def measure(name: str, unit: str = "") -> Measure:
-    return Measure(name, unit, Kind.RATE)
+def metric(name: str, unit: str = "") -> Metric:
+    return Metric(name, unit, Kind.RATE)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def measure(name: str, unit: str = "") -> Measure:
     ],
 )
 def test_a_figure_has_a_name_that_people_use(name: str, words: str) -> None:
-    assert named(measure(name)) == words
+    assert named(metric(name)) == words
 
 
 @pytest.mark.parametrize(
@@ -70,14 +70,37 @@ def test_a_figure_has_a_name_that_people_use(name: str, words: str) -> None:
 def test_an_amount_has_three_digits_and_its_unit(
     name: str, unit: str, value: float, words: str
 ) -> None:
-    assert amount(measure(name, unit), value) == words
+    assert amount(metric(name, unit), value) == words
 
 
 def test_two_amounts_share_the_unit_of_the_larger() -> None:
-    disk = measure("disk_available@/", "B")
+    disk = metric("disk_available@/", "B")
     assert between(disk, 0.5 * 2**30, 3.1 * 2**30) == "0.50-3.10 GiB"
     assert between(disk, 2**30, 2**30) == "1 GiB"
-    assert became(measure("dram_read@8", "B/s"), 24.1e9, 21.9e9) == "24.1 -> 21.9 GB/s"
+    assert became(metric("dram_read@8", "B/s"), 24.1e9, 21.9e9) == "24.1 -> 21.9 GB/s"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (9.98, 10.04, "10.0 GB/s"),
+        (10.0, 10.04, "10.0 GB/s"),
+        (10.0, 10.2, "10.0-10.2 GB/s"),
+        (9.0, 10.2, "9.0-10.2 GB/s"),
+        (9.0, 9.25, "9.00-9.25 GB/s"),
+        (9.0, 10.0, "9-10 GB/s"),
+        (95.25, 204.4, "95-204 GB/s"),
+        (0.25, 1234.0, "0-1,234 GB/s"),
+    ],
+)
+def test_two_amounts_have_the_digits_of_the_larger(low: float, high: float, words: str) -> None:
+    rate = metric("dram_read@8", "B/s")
+    assert between(rate, low * 1e9, high * 1e9) == words
+
+
+def test_what_a_figure_became_has_the_digits_of_the_larger() -> None:
+    assert became(metric("dram_read@8", "B/s"), 24e9, 20.44e9) == "24.0 -> 20.4 GB/s"
+    assert became(metric("dram_latency@0", "s"), 104e-9, 98.2e-9) == "104 -> 98 ns"
 
 
 def test_times_are_utc_and_say_so() -> None:
@@ -139,6 +162,6 @@ def test_times_on_an_axis_tell_day_hour_or_year_as_needed() -> None:
 @given(st.floats(1e-12, 1e18))
 def test_a_scale_keeps_the_figure(value: float) -> None:
     for unit in ("B/s", "s", "B", ""):
-        scale = Scale.of(measure("x", unit), value)
+        scale = Scale.of(metric("x", unit), value)
         read = float(scale.figure(value).replace(",", ""))
         assert math.isclose(read * scale.per, value, rel_tol=0.01, abs_tol=scale.per * 0.005)

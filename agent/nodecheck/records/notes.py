@@ -1,0 +1,115 @@
+"""What the snapshots of a node cannot tell, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
+
+from nodecheck.records import drift, forecast
+from nodecheck.records.changes import Change
+from nodecheck.records.drift import Drift
+from nodecheck.records.figures import LOGGED, Kind
+from nodecheck.records.growth import span_of_log, spans_read
+from nodecheck.records.series import DAY, HOUR, Series, Window, picked
+from nodecheck.records.state import VERSION
+from nodecheck.units import count
+
+Untold = Literal["drifts", "forecasts", "growths"]
+
+COUNTED = {
+    "GPU ECC": ("ecc_",),
+    "Xid": (LOGGED,),
+    "PCIe": ("pcie_", "aer_"),
+    "RAM": ("ram_",),
+    "file system": ("disk_",),
+}
+"""Errors that are counted, and how the names of their counters start."""
+
+OF_CARDS = ("GPU ECC", "Xid")
+"""Errors that a node without a GPU cannot have."""
+
+
+def untold(window: Window, rates: Iterable[Series], rooms: Iterable[Series]) -> tuple[Untold, ...]:
+    """Of what nothing could be told, were there any; series with a point an hour at most."""
+    known: dict[Untold, bool] = {
+        "drifts": any(drift.is_enough(each.clean()) for each in rates),
+        "forecasts": any(forecast.is_enough(each.points()) for each in rooms),
+        "growths": bool(_counted(window)),
+    }
+    return tuple(name for name, some in known.items() if not some)
+
+
+def notes(window: Window, rates: Sequence[Series], rooms: Sequence[Series]) -> Iterator[str]:
+    """Sentences on what more snapshots, or other rights, would tell; none of one snapshot."""
+    if len(window.ids) < 2:
+        return
+    yield from _unmeasured(window)
+    yield from _few_measurements(rates)
+    yield from _short_of_room(rooms)
+    yield from _uncounted(window)
+
+
+def of_ourselves(changed: Iterable[Change], drifted: Iterable[Drift]) -> Iterator[str]:
+    """A figure that left its level with an update may be measured otherwise."""
+    updates = [each.time for each in changed if each.difference.name == VERSION]
+    if any(abs(each.since - time) < DAY for each in drifted for time in updates):
+        yield "nodecheck changed on the day that a figure drifted from: it may measure otherwise"
+
+
+def _unmeasured(window: Window) -> Iterator[str]:
+    measured = picked(window, Kind.RATE)
+    without = sum(layout not in measured for layout in window.layouts)
+    if without and measured:
+        yield f"{without:,} of {count(len(window.ids), 'snapshot')} hold no measurements"
+    elif without:
+        yield "no snapshot holds measurements, so drift is not told (--quick leaves them out)"
+
+
+def _few_measurements(rates: Sequence[Series]) -> Iterator[str]:
+    few = [series for series in rates if not drift.is_enough(series.clean())]
+    if few:
+        clean = max(len(series.clean()) for series in few)
+        most = max(len(series.times) for series in few)
+        yield (
+            f"{_part(few, rates)} had too few undisturbed measurements to tell drift: {clean} of "
+            f"{most} at most, one an hour; {drift.POINTS_MIN} on {drift.DAYS_BEFORE + 1} days are "
+            "needed"
+        )
+
+
+def _short_of_room(rooms: Sequence[Series]) -> Iterator[str]:
+    few = [series for series in rooms if not forecast.is_enough(series.points())]
+    if few:
+        hours = max(series.times[-1] - series.times[0] for series in few) // HOUR
+        yield (
+            f"{_part(few, rooms)} of free space had too few snapshots to tell when it runs out: "
+            f"{count(hours, 'hour')} at most; {forecast.LOSSES_MIN + 1} snapshots over "
+            f"{count(forecast.SHORTEST_SECONDS // HOUR, 'hour')} are needed"
+        )
+    elif not rooms:
+        yield "no free space is known, so it is not told when any runs out"
+
+
+def _part(few: Sequence[Series], every: Sequence[Series]) -> str:
+    return "all figures" if len(few) == len(every) else f"{len(few)} of {len(every)} figures"
+
+
+def _uncounted(window: Window) -> Iterator[str]:
+    """What a node with cards, or without, could have counters of."""
+    cards = any(
+        trait.check == "gpu" and trait.field.startswith(("gpus", "on_pci"))
+        for state in window.state_by_id.values()
+        for trait in state.traits
+    )
+    possible = [name for name in COUNTED if cards or name not in OF_CARDS]
+    unknown = [name for name in possible if name not in _counted(window)]
+    if unknown:
+        yield f"errors that could not be counted over time: {', '.join(unknown)}"
+
+
+def _counted(window: Window) -> set[str]:
+    """The errors whose counters were read at two times at least."""
+    read = {metric.name for metric, (first, last) in spans_read(window).items() if first < last}
+    found = {what for what, starts in COUNTED.items() if any(n.startswith(starts) for n in read)}
+    log = span_of_log(window)
+    return found | {"Xid"} if log and log[0] < log[1] else found
