@@ -44,7 +44,7 @@ format: $(DEV_TOOLS) ## rewrite Python and C in the one style
 	$(BIN)/clang-format -i $(C_SOURCES)
 
 schema: $(INSTALLED) ## write the schemas in docs/ anew
-	for made in report.Report plan.Plan records.compare.compare.Comparison records.history.History \
+	for made in report.Report plan.Plan records.compare.compare.Comparison records.history.history.History \
 	    records.fleet.fleet.Fleet; do \
 	  name=$${made%.*}; \
 	  $(BIN)/python -c "import json, msgspec; from nodecheck.$$name import $${made##*.} as made; \

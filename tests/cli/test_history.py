@@ -146,7 +146,7 @@ def test_a_terminal_gets_colour_and_its_width(stored: Path) -> None:
 def test_the_json_is_valid_against_the_published_schema(stored: Path) -> None:
     import msgspec
 
-    from nodecheck.records.history import History
+    from nodecheck.records.history.history import History
 
     published = json.loads(SCHEMA.read_text())
     assert published == json.loads(json.dumps(msgspec.json.schema(History))), "run: make schema"

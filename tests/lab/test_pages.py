@@ -11,14 +11,12 @@ from pathlib import Path
 import pytest
 
 from nodecheck.records.compare.compare import compare
-from nodecheck.render import (
-    bench_html,
-    compare_html,
-    fleet_html,
-    history_html,
-    plan_html,
-    report_html,
-)
+from nodecheck.render.bench import html as bench
+from nodecheck.render.compare import html as comparison
+from nodecheck.render.fleet import html as of_fleet
+from nodecheck.render.history import html as history
+from nodecheck.render.plan import html as plan
+from nodecheck.render.report import html as report
 from tests.lab.browser import Browser, axe, browser
 from tests.lab.debian import CACHE, NotHereError
 from tests.records.fleets import fleet, mixed
@@ -35,20 +33,20 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 PICTURES = CACHE / "pages"
 
 PAGES: dict[str, Callable[[], str]] = {
-    "report": lambda: report_html.page()(of_tree("three-l40")),
-    "report-healthy": lambda: report_html.page()(of_tree("healthy")),
-    "report-large": lambda: report_html.page()(large()),
-    "report-hostile": lambda: report_html.page()(hostile()),
-    "plan": lambda: plan_html.page()(MEASURED),
-    "plan-experts": lambda: plan_html.page()(MOE),
-    "history": lambda: history_html.page()(FULL, [measured(), FREE], "--since 30d"),
-    "history-long": lambda: history_html.page()(FULL, [YEARS], "--since 600d"),
-    "bench": lambda: bench_html.page()(KVM64, ALL),
-    "bench-node": lambda: bench_html.page()(NODE, ALL),
-    "compare": lambda: compare_html.page()(
+    "report": lambda: report.page()(of_tree("three-l40")),
+    "report-healthy": lambda: report.page()(of_tree("healthy")),
+    "report-large": lambda: report.page()(large()),
+    "report-hostile": lambda: report.page()(hostile()),
+    "plan": lambda: plan.page()(MEASURED),
+    "plan-experts": lambda: plan.page()(MOE),
+    "history": lambda: history.page()(FULL, [measured(), FREE], "--since 30d"),
+    "history-long": lambda: history.page()(FULL, [YEARS], "--since 600d"),
+    "bench": lambda: bench.page()(KVM64, ALL),
+    "bench-node": lambda: bench.page()(NODE, ALL),
+    "compare": lambda: comparison.page()(
         compare(("before.json", node("masked")), ("after.json", node("fast")))
     ),
-    "fleet": lambda: fleet_html.page()(fleet(mixed(40))),
+    "fleet": lambda: of_fleet.page()(fleet(mixed(40))),
 }
 """Each kind of page, with much and with little on it."""
 

@@ -17,8 +17,9 @@ from nodecheck.checks.memory.facts import Dimm
 from nodecheck.checks.seen import Seen
 from nodecheck.collect import collect
 from nodecheck.model import Gap, Reason, Severity
-from nodecheck.records import changes as module
-from nodecheck.records.changes import READS, Change, Difference, changes, differences
+from nodecheck.records.differences import READS, Difference, differences
+from nodecheck.records.history import changes as module
+from nodecheck.records.history.changes import Change, changes
 from nodecheck.records.series import HOUR, Window
 from nodecheck.records.state import State, Told, Trait
 from nodecheck.report import Report

@@ -7,8 +7,8 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from nodecheck.records.drift import Drift, drift, drifts, is_enough
 from nodecheck.records.figures import Kind, Metric
+from nodecheck.records.history.drift import Drift, drift, drifts, is_enough
 from nodecheck.records.series import DAY, HOUR, Points, Series
 from tests.records import simulated
 from tests.records.windows import FIRST

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from nodecheck.records.figures import Kind, Metric
-from nodecheck.records.forecast import HORIZON_DAYS, Forecast, forecast, forecasts
+from nodecheck.records.history.forecast import HORIZON_DAYS, Forecast, forecast, forecasts
 from nodecheck.records.series import HOUR, Series
 from tests.records.filling import DAILY, FILLING, HISTORY_HOURS, NOT_FILLING, Disk
 from tests.records.windows import FIRST

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from nodecheck.checks.kernel_log.facts import KernelLogFacts, Xid
 from nodecheck.model import Gap, Reason
 from nodecheck.records.figures import Kind
-from nodecheck.records.growth import Growth, growths
+from nodecheck.records.history.growth import Growth, growths
 from nodecheck.records.series import HOUR, Window
 from nodecheck.records.state import State
 from nodecheck.report import Report

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from nodecheck.model import Severity, pretty_json
 from nodecheck.records.figures import Figure
-from nodecheck.records.history import History, make_history
+from nodecheck.records.history.history import History, make_history
 from nodecheck.records.series import HOUR, Listed, Window
 from nodecheck.records.state import State, Told, Trait
 from tests.nodes import root

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from nodecheck.checks.kernel_log.facts import KernelLogFacts
 from nodecheck.model import Gap, Reason
 from nodecheck.records.figures import Figure
-from nodecheck.records.history import History, make_history
+from nodecheck.records.history.history import History, make_history
 from nodecheck.records.series import DAY, HOUR
 from nodecheck.records.state import State, Trait
 from tests.nodes import l40

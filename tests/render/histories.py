@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 
-from nodecheck.records.changes import Change, Difference
-from nodecheck.records.drift import Drift
+from nodecheck.records.differences import Difference
 from nodecheck.records.figures import Kind, Metric
-from nodecheck.records.forecast import Forecast
-from nodecheck.records.growth import Growth
-from nodecheck.records.history import History
+from nodecheck.records.history.changes import Change
+from nodecheck.records.history.drift import Drift
+from nodecheck.records.history.forecast import Forecast
+from nodecheck.records.history.growth import Growth
+from nodecheck.records.history.history import History
 from nodecheck.records.series import Listed, Series
 
 HOUR, DAY = 3600, 86_400

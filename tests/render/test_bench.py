@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from nodecheck.model import Gap, Measurement, Reason, Status
-from nodecheck.render.bench import render
-from nodecheck.render.bench_figures import kernel_words, moved, rate
-from nodecheck.render.bench_verdict import missing, verdict
+from nodecheck.render.bench.figures import kernel_words, moved, rate
+from nodecheck.render.bench.terminal import render
+from nodecheck.render.bench.verdict import missing, verdict
 from nodecheck.render.layout import Line, plain
 from nodecheck.report import Report
 from tests.render import benches

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from nodecheck.render.bench_html import page
+from nodecheck.render.bench.html import page
 from nodecheck.report import Report
 from tests.render.benches import ALL, CONTENDED, KVM64, NODE, NOTHING, REPORTS
 from tests.render.pages import (

@@ -14,8 +14,8 @@ from nodecheck.checks.disk.facts import DiskFacts
 from nodecheck.model import Gap, Reason
 from nodecheck.records.compare.compare import compare
 from nodecheck.records.compare.comparison import Comparison
-from nodecheck.render.compare import render
-from nodecheck.render.compare_html import page
+from nodecheck.render.compare.html import page
+from nodecheck.render.compare.terminal import render
 from nodecheck.render.layout import Line, plain
 from nodecheck.report import Report
 from tests.records.sides import facts, judged, measuring, node, read

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodecheck.model import Point
-from nodecheck.render.curve import ROWS, Scale, draw, settings
 from nodecheck.render.layout import plain
+from nodecheck.render.plan.curve import ROWS, Scale, draw, settings
 from nodecheck.serving import Curve
 from tests.render.plans import MOE, THREE_L40
 

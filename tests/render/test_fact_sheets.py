@@ -13,7 +13,15 @@ from nodecheck.checks.cpu.facts import CpuFacts
 from nodecheck.checks.memory.facts import MemoryFacts
 from nodecheck.checks.numa.facts import NumaFacts, NumaNode
 from nodecheck.checks.seen import Facts
-from nodecheck.render.fact_sheets import LEFT_OUT, LONG_BESIDE, TITLES, Sheet, label, sheets, text
+from nodecheck.render.report.fact_sheets import (
+    LEFT_OUT,
+    LONG_BESIDE,
+    TITLES,
+    Sheet,
+    label,
+    sheets,
+    text,
+)
 from tests.render.reports import large, of_tree, unread
 
 

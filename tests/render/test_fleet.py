@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from nodecheck.model import Status
 from nodecheck.records.fleet.fleet import Fleet, Unread, make_fleet
 from nodecheck.records.fleet.nodes import node
-from nodecheck.render.fleet import render
-from nodecheck.render.fleet_html import page
-from nodecheck.render.fleet_words import odd_rows
+from nodecheck.render.fleet.html import page
+from nodecheck.render.fleet.terminal import render
+from nodecheck.render.fleet.words import odd_rows
 from nodecheck.render.layout import plain
 from nodecheck.report import Report
 from tests.records.fleets import changed, fleet, healthy, member, mixed, with_cards, with_facts

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from nodecheck.records.history import History
-from nodecheck.render.history import CHANGES_SHOWN, render, render_metric
+from nodecheck.records.history.history import History
+from nodecheck.render.history.terminal import CHANGES_SHOWN, render, render_metric
 from nodecheck.render.layout import plain
 from tests.render.histories import (
     FLAGS,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodecheck.records.series import Series
-from nodecheck.render.history_chart import FLAG_MARK, ROWS, draw, summary
+from nodecheck.render.history.drawing import FLAG_MARK, ROWS, draw, summary
 from nodecheck.render.layout import plain
 from tests.render.histories import DISK, ECC, FIRST, HOUR, LATENCY, READ, measured, series
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nodecheck.records.figures import Figure, Kind, Metric
 from nodecheck.records.series import Window, pack
-from nodecheck.render.history_csv import FIRST, lines
+from nodecheck.render.history.table import FIRST, lines
 from tests.render.histories import DISK, LAST, LATENCY, READ
 
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from nodecheck.records.history import History
+from nodecheck.records.history.history import History
 from nodecheck.records.series import Series
-from nodecheck.render.history_html import CHANGES_MOST, page
+from nodecheck.render.history.html import CHANGES_MOST, page
 from tests.render.histories import (
     DISK,
     FREE,

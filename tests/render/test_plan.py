@@ -13,10 +13,10 @@ from nodecheck.judge.strategies import best
 from nodecheck.model import Viability
 from nodecheck.plan import Plan
 from nodecheck.render.layout import plain
-from nodecheck.render.plan import drawn, is_easy, marks, render, steps
-from nodecheck.render.plan_fits import fit_cells, needs
-from nodecheck.render.plan_measured import cells, rate_words, run_words
-from nodecheck.render.plan_words import headline, model, types
+from nodecheck.render.plan.fits import fit_cells, needs
+from nodecheck.render.plan.measured import cells, rate_words, run_words
+from nodecheck.render.plan.terminal import drawn, is_easy, marks, render, steps
+from nodecheck.render.plan.words import headline, model, types
 from nodecheck.serving import CacheBytes, Fit, Run, Serving, Storage
 from nodecheck.units import GIB
 from tests.render import plans

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from nodecheck.plan import Plan
-from nodecheck.render.plan_html import page
+from nodecheck.render.plan.html import page
 from tests.render.pages import (
     Page,
     holds_nothing_hostile,

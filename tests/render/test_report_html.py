@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from nodecheck.model import Severity, Viability
-from nodecheck.render.report_html import page
+from nodecheck.render.report.html import page
 from nodecheck.render.styles import VERDICTS
 from nodecheck.report import Report
 from tests.render.pages import (

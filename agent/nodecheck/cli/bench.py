@@ -11,7 +11,7 @@ import click
 from nodecheck.cli.inputs import read_host, read_policy
 from nodecheck.cli.options import policy_option
 from nodecheck.cli.output import Output, load_styles, progress, shows_unicode
-from nodecheck.render.bench_verdict import PARTS, is_empty, is_interrupted
+from nodecheck.render.bench.verdict import PARTS, is_empty, is_interrupted
 
 
 @click.command("bench")
@@ -41,12 +41,12 @@ def command(
     # what follows the measurement is imported before it: Ctrl-C is answered at once
     from nodecheck.collect import bench
     from nodecheck.diagnose import diagnose, rules
-    from nodecheck.render import bench_html
-    from nodecheck.render.bench import render
+    from nodecheck.render.bench import html
+    from nodecheck.render.bench.terminal import render
 
     list(rules())
     load_styles()
-    make_page = bench_html.page()
+    make_page = html.page()
     seen = bench(read_host(None), parts, max_seconds=max_seconds, progress=_progress)
     with _undisturbed():
         report = diagnose(seen, asked)

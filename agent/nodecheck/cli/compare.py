@@ -58,12 +58,12 @@ def _pair(operands: Sequence[str], options: dict[str, Any]) -> None:
     from nodecheck.cli.output import Output
     from nodecheck.diagnose import diagnose
     from nodecheck.records.compare.compare import compare
-    from nodecheck.render.compare import render
+    from nodecheck.render.compare.terminal import render
 
     def page() -> str:
-        from nodecheck.render import compare_html
+        from nodecheck.render.compare import html
 
-        return compare_html.page()(made)
+        return html.page()(made)
 
     policy = read_policy(options["policy"])
     output = Output.of(options["page"], as_json=options["as_json"])

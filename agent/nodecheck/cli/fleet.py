@@ -17,7 +17,7 @@ from nodecheck.machine.asking import ask_each
 from nodecheck.model import Struct
 from nodecheck.records.fleet.fleet import Fleet, Unread, make_fleet
 from nodecheck.records.fleet.nodes import Node, node
-from nodecheck.render.fleet import render
+from nodecheck.render.fleet.terminal import render
 from nodecheck.report import from_json
 from nodecheck.words import told_name
 
@@ -44,9 +44,9 @@ def run(operands: Sequence[str], options: dict[str, Any]) -> None:
         raise click.UsageError(f"{others[0]}: a fleet is of files and folders alone")
 
     def page() -> str:
-        from nodecheck.render import fleet_html
+        from nodecheck.render.fleet import html
 
-        return fleet_html.page()(made)
+        return html.page()(made)
 
     output = Output.of(options["page"], as_json=options["as_json"])
     made = _read(operands)

@@ -98,23 +98,23 @@ def _lines(path: Path, since: int | None, form: str) -> Iterator[bytes]:
     if form == "jsonl":
         yield from database.read_reports(path, since)
         return
-    from nodecheck.render.history_csv import lines
+    from nodecheck.render.history.table import lines
 
     yield from lines(database.read_pieces(path, since))
 
 
 def _tell(since: Since, file: str | None, *, as_json: bool) -> None:
     from nodecheck.cli.output import Output
-    from nodecheck.records.history import make_history
-    from nodecheck.render.history import render
+    from nodecheck.records.history.history import make_history
+    from nodecheck.render.history.terminal import render
 
     def page() -> str:
         from nodecheck.records.figures import Kind
         from nodecheck.records.series import every_point
-        from nodecheck.render import history_html
+        from nodecheck.render.history import html
 
         series = [*every_point(window, Kind.RATE), *every_point(window, Kind.ROOM)]
-        return history_html.page()(made, series, asked)
+        return html.page()(made, series, asked)
 
     output = Output.of(file, as_json=as_json)
     window, latest = _read(since)
@@ -126,7 +126,7 @@ def _tell(since: Since, file: str | None, *, as_json: bool) -> None:
 def _draw(name: str, since: Since) -> None:
     from nodecheck.cli.output import print_lines, shows_unicode
     from nodecheck.records.series import series_of
-    from nodecheck.render.history import render_metric
+    from nodecheck.render.history.terminal import render_metric
 
     window, _ = _read(since)
     series = series_of(window, name)

@@ -35,12 +35,12 @@ def command(**options: Any) -> None:
     from nodecheck.cli.models import ModelOptions, read_model, read_serving, with_storage
     from nodecheck.cli.output import Output, shows_unicode
     from nodecheck.plan import make_plan
-    from nodecheck.render.plan import render
+    from nodecheck.render.plan.terminal import render
 
     def page() -> str:
-        from nodecheck.render import plan_html
+        from nodecheck.render.plan import html
 
-        return plan_html.page()(made)
+        return html.page()(made)
 
     asked, model, serving = NodeOptions.of(options), ModelOptions.of(options), read_serving(options)
     if model.path is None and model.weights_bytes is None:

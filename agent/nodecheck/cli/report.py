@@ -11,16 +11,16 @@ from nodecheck.cli.inputs import NodeOptions, read_node, read_policy
 from nodecheck.cli.models import ModelOptions, read_model, with_storage
 from nodecheck.cli.output import Output
 from nodecheck.diagnose import diagnose
-from nodecheck.render.terminal import render
+from nodecheck.render.report.terminal import render
 
 
 def run(options: dict[str, Any]) -> None:
     """Make the report and print it; write its page where that was asked for."""
 
     def page() -> str:
-        from nodecheck.render import report_html
+        from nodecheck.render.report import html
 
-        return report_html.page()(report)
+        return html.page()(report)
 
     asked = NodeOptions.of(options)
     if asked.python:

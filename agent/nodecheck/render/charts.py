@@ -11,9 +11,9 @@ from xml.etree import ElementTree
 import pygal
 
 from nodecheck.model import Struct
-from nodecheck.render.bench_figures import Series, rate
-from nodecheck.render.curve import Scale
+from nodecheck.render.bench.figures import Series, rate
 from nodecheck.render.layout import printable
+from nodecheck.render.plan.curve import Scale
 from nodecheck.units import GB
 
 WIDTH, HEIGHT = 760, 340

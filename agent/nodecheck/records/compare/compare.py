@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 from nodecheck import __version__
 from nodecheck.judge.node_words import node_words
-from nodecheck.records.changes import differences
 from nodecheck.records.compare.comparison import Comparison, Side
 from nodecheck.records.compare.figures import pairs
 from nodecheck.records.compare.findings import findings
 from nodecheck.records.compare.headline import headline
 from nodecheck.records.compare.strategies import is_alike, strategies
+from nodecheck.records.differences import differences
 from nodecheck.records.state import UNNAMED, VERSION, State, state
 from nodecheck.report import Report, in_utc
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from nodecheck.model import Severity, Status, Strategy, Struct
-from nodecheck.records.changes import Difference
+from nodecheck.records.differences import Difference
 from nodecheck.records.figures import Metric
 
 SCHEMA_VERSION = 1

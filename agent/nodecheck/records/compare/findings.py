@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nodecheck.model import Finding
-from nodecheck.records.changes import Difference
 from nodecheck.records.compare.comparison import FindingPair, Outcome
+from nodecheck.records.differences import Difference
 from nodecheck.report import Report
 
 

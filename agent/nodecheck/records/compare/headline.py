@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from nodecheck.checks.cpu.isa import by_importance
 from nodecheck.judge.verdict import rate, span
 from nodecheck.model import Severity, Strategy
-from nodecheck.records.changes import Difference
 from nodecheck.records.compare.comparison import (
     Certainty,
     FigurePair,
@@ -16,6 +15,7 @@ from nodecheck.records.compare.comparison import (
     Outcome,
     StrategyPair,
 )
+from nodecheck.records.differences import Difference
 from nodecheck.records.figures import Kind
 from nodecheck.units import count, listed, times
 

@@ -8,7 +8,7 @@ from statistics import median
 
 from nodecheck.checks.cpu.isa import by_importance
 from nodecheck.model import Struct
-from nodecheck.records.changes import could_tell
+from nodecheck.records.differences import could_tell
 from nodecheck.records.fleet.nodes import Fault, Feature, Node
 from nodecheck.records.fleet.odd import FEWEST, About, Oddity, Share, Split, few
 from nodecheck.records.state import covers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from nodecheck.model import RoundTrip, Struct
-from nodecheck.render.bench_figures import nanoseconds
+from nodecheck.render.bench.figures import nanoseconds
 from nodecheck.report import Report
 from nodecheck.units import ranges
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nodecheck.records.changes import Change, Difference
-from nodecheck.records.history import History
+from nodecheck.records.differences import Difference
+from nodecheck.records.history.changes import Change
+from nodecheck.records.history.history import History
 from nodecheck.records.series import Series
-from nodecheck.render import charts_time
-from nodecheck.render.history import (
+from nodecheck.render.history import chart
+from nodecheck.render.history.drawing import summary
+from nodecheck.render.history.terminal import (
     label,
     ordered,
     quiet_words,
@@ -18,7 +20,6 @@ from nodecheck.render.history import (
     severity,
     taken,
 )
-from nodecheck.render.history_chart import summary
 from nodecheck.render.metrics import moment, named
 from nodecheck.render.page import page_maker
 
@@ -80,9 +81,9 @@ def _is_shown(series: Series) -> bool:
 
 
 def _chart(series: Series) -> dict[str, str]:
-    band = [BAND] if charts_time.has_band(series) else []
+    band = [BAND] if chart.has_band(series) else []
     said = " ".join([*summary(series, "dots"), *band])
     first, last = moment(series.times[0]), moment(series.times[-1])
     name = named(series.metric)
     described = f"{name} from {first} to {last}. {said}"
-    return {"name": name, "svg": charts_time.over_time(series, described), "said": said}
+    return {"name": name, "svg": chart.over_time(series, described), "said": said}

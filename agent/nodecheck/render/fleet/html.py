@@ -8,7 +8,7 @@ from typing import Any
 from nodecheck.model import Struct
 from nodecheck.records.fleet.fleet import Cell, Fleet, Group, Row
 from nodecheck.records.fleet.outliers import SPREADS, Spread
-from nodecheck.render.fleet_words import (
+from nodecheck.render.fleet.words import (
     group_facts,
     notes,
     odd_rows,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from nodecheck.records import drift, forecast
-from nodecheck.records.changes import Change
-from nodecheck.records.drift import Drift
 from nodecheck.records.figures import LOGGED, Kind
-from nodecheck.records.growth import span_of_log, spans_read
+from nodecheck.records.history import drift, forecast
+from nodecheck.records.history.changes import Change
+from nodecheck.records.history.drift import Drift
+from nodecheck.records.history.growth import span_of_log, spans_read
 from nodecheck.records.series import DAY, HOUR, Series, Window, picked
 from nodecheck.records.state import VERSION
 from nodecheck.units import count

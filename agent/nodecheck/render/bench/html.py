@@ -6,15 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from nodecheck.model import faults
-from nodecheck.render import charts, placement
-from nodecheck.render.bench_decode import (
+from nodecheck.render import charts
+from nodecheck.render.bench import placement
+from nodecheck.render.bench.decode import (
     Decode,
     columns,
     decode,
     decode_sentence,
     limit,
 )
-from nodecheck.render.bench_figures import (
+from nodecheck.render.bench.figures import (
     CONVENTION,
     Series,
     between,
@@ -32,9 +33,9 @@ from nodecheck.render.bench_figures import (
     rate,
     sweep,
 )
-from nodecheck.render.bench_verdict import findings, flag_words, missing, verdict
+from nodecheck.render.bench.verdict import findings, flag_words, missing, verdict
 from nodecheck.render.page import page_maker, told_time
-from nodecheck.render.terminal import title_parts
+from nodecheck.render.report.terminal import title_parts
 from nodecheck.report import Report
 from nodecheck.units import count, gib
 

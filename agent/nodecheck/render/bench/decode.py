@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nodecheck.model import Measurement, Struct
-from nodecheck.render.bench_figures import rate, sweep
+from nodecheck.render.bench.figures import rate, sweep
 from nodecheck.report import Report
 from nodecheck.units import count, listed
 

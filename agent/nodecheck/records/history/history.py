@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from nodecheck.model import Struct
-from nodecheck.records.changes import Change, changes
-from nodecheck.records.drift import Drift, drifts
 from nodecheck.records.figures import Kind
-from nodecheck.records.forecast import Forecast, forecasts
-from nodecheck.records.growth import Growth, growths
-from nodecheck.records.notes import Untold, notes, of_ourselves, untold
+from nodecheck.records.history.changes import Change, changes
+from nodecheck.records.history.drift import Drift, drifts
+from nodecheck.records.history.forecast import Forecast, forecasts
+from nodecheck.records.history.growth import Growth, growths
+from nodecheck.records.history.notes import Untold, notes, of_ourselves, untold
 from nodecheck.records.series import Listed, Window, hourly
 from nodecheck.records.state import HOST_NAME
 

@@ -15,8 +15,8 @@ from nodecheck.records.compare.comparison import (
     Outcome,
     StrategyPair,
 )
-from nodecheck.render import strategies_html
-from nodecheck.render.compare_words import (
+from nodecheck.render import speeds
+from nodecheck.render.compare.words import (
     SECTIONS,
     certainty_words,
     figure_words,
@@ -59,7 +59,7 @@ def _content(made: Comparison) -> dict[str, Any]:
             if (rows := shown(made.figures, kind))
         ],
         "workload": made.after.workload,
-        "speeds": strategies_html.speeds(_both(made.strategies)) if told else "",
+        "speeds": speeds.speeds(_both(made.strategies)) if told else "",
         "strategies": [_strategy(each) for each in told],
         "unchanged": unchanged(made),
         "unread": unread(made),
@@ -99,7 +99,7 @@ def _strategy(pair: StrategyPair) -> dict[str, Any]:
     return {
         "name": pair.strategy,
         "sides": [
-            (said, strategies_html.CLASSES[s.viability] if s else "", reach(s).split("\n"))
+            (said, speeds.CLASSES[s.viability] if s else "", reach(s).split("\n"))
             for said, s in zip(verdicts(pair), (pair.before, pair.after), strict=True)
         ],
         "limits": limits(pair),

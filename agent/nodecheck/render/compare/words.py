@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from nodecheck.checks.cpu.isa import by_importance
 from nodecheck.judge.verdict import rate, span
 from nodecheck.model import Severity, Strategy
-from nodecheck.records.changes import Difference
 from nodecheck.records.compare.comparison import (
     Certainty,
     Comparison,
@@ -18,10 +17,11 @@ from nodecheck.records.compare.comparison import (
     StrategyPair,
     Value,
 )
+from nodecheck.records.differences import Difference
 from nodecheck.records.figures import Kind
 from nodecheck.render.metrics import amount, between, moment, what
+from nodecheck.render.report.terminal import told_points
 from nodecheck.render.styles import MARKS, VERDICTS
-from nodecheck.render.terminal import told_points
 from nodecheck.report import in_utc
 from nodecheck.units import count, times
 

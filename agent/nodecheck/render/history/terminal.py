@@ -8,13 +8,14 @@ from collections.abc import Iterable, Sequence
 from nodecheck.checks.cpu.isa import by_importance
 from nodecheck.judge.figures import between as days
 from nodecheck.model import Severity
-from nodecheck.records.changes import Change, Difference
-from nodecheck.records.drift import Drift
-from nodecheck.records.forecast import Forecast
-from nodecheck.records.growth import Growth
-from nodecheck.records.history import History
+from nodecheck.records.differences import Difference
+from nodecheck.records.history.changes import Change
+from nodecheck.records.history.drift import Drift
+from nodecheck.records.history.forecast import Forecast
+from nodecheck.records.history.growth import Growth
+from nodecheck.records.history.history import History
 from nodecheck.records.series import Listed, Series
-from nodecheck.render import history_chart
+from nodecheck.render.history import drawing
 from nodecheck.render.layout import Column, Line, Span, hanging, joined, printable, table
 from nodecheck.render.metrics import (
     amount,
@@ -78,9 +79,9 @@ def render_metric(series: Series, asked: str, width: int, *, unicode: bool) -> l
     name = series.metric.name
     words = named(series.metric) if named(series.metric) != name else None
     lines = _heading((name, words, _from_to(series.times[0], series.times[-1]), asked), width)
-    drawn = history_chart.draw(series, width, unicode=unicode)
+    drawn = drawing.draw(series, width, unicode=unicode)
     lines += [(), *drawn] if drawn else []
-    said = Span(" ".join(history_chart.summary(series)))
+    said = Span(" ".join(drawing.summary(series)))
     return [*lines, (), *hanging(Span(""), said, 0, width)]
 
 

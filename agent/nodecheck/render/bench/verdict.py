@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from nodecheck.model import Finding, Latency, Load, Measurement, Severity, Status
-from nodecheck.render.bench_decode import decode, limit_sentence, unmeasured
-from nodecheck.render.bench_figures import nanoseconds, sweep
-from nodecheck.render.placement import Band, band_times, placement
+from nodecheck.render.bench.decode import decode, limit_sentence, unmeasured
+from nodecheck.render.bench.figures import nanoseconds, sweep
+from nodecheck.render.bench.placement import Band, band_times, placement
 from nodecheck.report import Report
 from nodecheck.units import count, gb_per_second, listed, percent
 

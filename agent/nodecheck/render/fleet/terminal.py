@@ -8,7 +8,7 @@ from nodecheck.model import Status
 from nodecheck.records.fleet.fleet import Cell, Fleet, Group, Row
 from nodecheck.records.fleet.odd import FEWEST
 from nodecheck.records.fleet.outliers import Spread
-from nodecheck.render.fleet_words import (
+from nodecheck.render.fleet.words import (
     OddRow,
     group_facts,
     notes,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from nodecheck.render.bench_figures import Series, rate
+from nodecheck.render.bench.figures import Series, rate
 from nodecheck.render.dots import Canvas
 from nodecheck.render.layout import Line, Span, printable
 

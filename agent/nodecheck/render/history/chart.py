@@ -11,7 +11,7 @@ from nodecheck.model import Struct
 from nodecheck.records.figures import Kind
 from nodecheck.records.series import Series
 from nodecheck.render.charts import HEIGHT, WIDTH, bare
-from nodecheck.render.history_chart import Box, flagged, runs
+from nodecheck.render.history.drawing import Box, flagged, runs
 from nodecheck.render.metrics import Scale, ticks, time_ticks
 
 BUCKETS = 250

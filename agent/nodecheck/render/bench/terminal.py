@@ -6,9 +6,9 @@ import textwrap
 from collections.abc import Sequence
 
 from nodecheck.model import Finding, Measurement, Severity, faults
-from nodecheck.render import picture, placement
-from nodecheck.render.bench_decode import columns, decode, decode_sentence, limit
-from nodecheck.render.bench_figures import (
+from nodecheck.render.bench import picture, placement
+from nodecheck.render.bench.decode import columns, decode, decode_sentence, limit
+from nodecheck.render.bench.figures import (
     CONVENTION,
     between,
     buffer_words,
@@ -25,10 +25,10 @@ from nodecheck.render.bench_figures import (
     rate,
     sweep,
 )
-from nodecheck.render.bench_verdict import findings, flag_words, missing, verdict
+from nodecheck.render.bench.verdict import findings, flag_words, missing, verdict
 from nodecheck.render.layout import Line, Span, hanging, joined, printable
+from nodecheck.render.report.terminal import INDENT, fault, note, title
 from nodecheck.render.styles import STATUS_STYLES, WIDTH_WIDE, fitting
-from nodecheck.render.terminal import INDENT, fault, note, title
 from nodecheck.report import Report
 from nodecheck.units import count, gib
 

@@ -9,10 +9,10 @@ from nodecheck.judge.verdict import span
 from nodecheck.judge.ways.answers import TOKENS
 from nodecheck.model import Point, Strategy, Viability
 from nodecheck.render import charts
-from nodecheck.render.curve import SLOWEST, Scale
-from nodecheck.render.plan import lever_words
+from nodecheck.render.plan.curve import SLOWEST, Scale
+from nodecheck.render.plan.terminal import lever_words
+from nodecheck.render.report.terminal import POINTS_SHOWN, reached, told_points
 from nodecheck.render.styles import VERDICTS
-from nodecheck.render.terminal import POINTS_SHOWN, reached, told_points
 
 CLASSES = {
     Viability.VIABLE: "ok",

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from nodecheck.model import Gap, Severity, faults
-from nodecheck.render import strategies_html
-from nodecheck.render.bench_html import FIGURES, measured
-from nodecheck.render.bench_verdict import PARTS, is_empty
-from nodecheck.render.fact_sheets import TITLES, label, sheets
+from nodecheck.render import speeds
+from nodecheck.render.bench.html import FIGURES, measured
+from nodecheck.render.bench.verdict import PARTS, is_empty
 from nodecheck.render.page import page_maker, told_time
-from nodecheck.render.terminal import note, title_parts, workload_words
+from nodecheck.render.report.fact_sheets import TITLES, label, sheets
+from nodecheck.render.report.terminal import note, title_parts, workload_words
 from nodecheck.report import Report
 
 
@@ -30,8 +30,8 @@ def _content(report: Report) -> dict[str, Any]:
         "faults": faults(report.findings),
         "notes": [note(f) for f in report.findings if f.severity is Severity.INFO],
         "workload": workload_words(report),
-        "ways": [strategies_html.row(each) for each in report.strategies],
-        "speeds": strategies_html.speeds(report.strategies),
+        "ways": [speeds.row(each) for each in report.strategies],
+        "speeds": speeds.speeds(report.strategies),
         "ruled_out": verdict.ruled_out,
         "not_checked": verdict.not_checked,
         "measured": not is_empty(report),

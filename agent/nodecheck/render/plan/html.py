@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from nodecheck.plan import Plan
-from nodecheck.render import charts, strategies_html
-from nodecheck.render.curve import Mark, Scale, Setting, settings
+from nodecheck.render import charts, speeds
 from nodecheck.render.page import page_maker, told_time
-from nodecheck.render.plan import marks, steps
-from nodecheck.render.plan_fits import fit_cells, needs
-from nodecheck.render.plan_measured import cells
-from nodecheck.render.plan_words import TOKENS, headline, model
-from nodecheck.render.strategies_html import CLASSES
+from nodecheck.render.plan.curve import Mark, Scale, Setting, settings
+from nodecheck.render.plan.fits import fit_cells, needs
+from nodecheck.render.plan.measured import cells
+from nodecheck.render.plan.terminal import marks, steps
+from nodecheck.render.plan.words import TOKENS, headline, model
+from nodecheck.render.speeds import CLASSES
 from nodecheck.render.styles import VERDICTS
 from nodecheck.serving import Curve
 
@@ -36,7 +36,7 @@ def _content(plan: Plan) -> dict[str, Any]:
         "model": [(label or "model", items) for label, items in model(plan)],
         "context": plan.serving.context_tokens,
         "requests": plan.serving.requests,
-        "strategies": [strategies_html.row(each) for each in plan.strategies],
+        "strategies": [speeds.row(each) for each in plan.strategies],
         "curves": [_curve(plan, curve) for curve in plan.curves if len(settings(curve)) > 1],
         "fits": [(fit_cells(fit), needs(fit), fit) for fit in plan.fits],
         "comparisons": [(cells(row), row) for row in plan.comparisons],

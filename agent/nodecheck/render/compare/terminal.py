@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nodecheck.records.changes import Difference
 from nodecheck.records.compare.comparison import Comparison, FigurePair, FindingPair, Outcome, Side
-from nodecheck.render.compare_words import (
+from nodecheck.records.differences import Difference
+from nodecheck.render.compare.words import (
     SECTIONS,
     certainty_words,
     figure_words,

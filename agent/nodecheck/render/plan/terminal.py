@@ -7,14 +7,14 @@ import re
 from nodecheck.judge.strategies import best
 from nodecheck.model import Point, Strategy, Viability
 from nodecheck.plan import Plan
-from nodecheck.render import curve as drawing
-from nodecheck.render.curve import Mark, settings
 from nodecheck.render.layout import Line, Span, hanging, joined
-from nodecheck.render.plan_fits import INDENT, engine_lines, fit_lines
-from nodecheck.render.plan_measured import measured_lines
-from nodecheck.render.plan_words import headline, model
+from nodecheck.render.plan import curve as drawing
+from nodecheck.render.plan.curve import Mark, settings
+from nodecheck.render.plan.fits import INDENT, engine_lines, fit_lines
+from nodecheck.render.plan.measured import measured_lines
+from nodecheck.render.plan.words import headline, model
+from nodecheck.render.report.terminal import abilities, reached, under
 from nodecheck.render.styles import VERDICT_STYLES, VERDICTS, fitting
-from nodecheck.render.terminal import abilities, reached, under
 from nodecheck.serving import Curve
 from nodecheck.units import count
 

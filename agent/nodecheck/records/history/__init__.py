@@ -1,0 +1,1 @@
+"""What a node's snapshots tell together: changes, drift, what fills up, what grows."""

@@ -1,0 +1,1 @@
+"""A benchmark: for the terminal, and as a page."""

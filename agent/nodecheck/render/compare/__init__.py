@@ -1,0 +1,1 @@
+"""Two reports beside each other: for the terminal, and as a page."""

@@ -1,0 +1,1 @@
+"""A fleet: for the terminal, and as a page."""

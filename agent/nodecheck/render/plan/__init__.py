@@ -1,0 +1,1 @@
+"""A plan: for the terminal, and as a page."""

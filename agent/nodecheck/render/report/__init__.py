@@ -1,0 +1,1 @@
+"""A report: for the terminal, and as a page."""
