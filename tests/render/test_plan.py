@@ -134,6 +134,16 @@ def test_a_node_that_is_too_slow_is_told_so() -> None:
     )
 
 
+def test_a_gpu_that_does_not_answer_leaves_it_open_beside_a_slow_cpu() -> None:
+    unseen = strategy("gpu-resident", Viability.UNKNOWN, "not known", "its driver did not answer")
+    status, said = headline(replace(CPU_NODE, strategies=(unseen, *CPU_NODE.strategies)))
+    assert status is Viability.UNKNOWN
+    assert said.startswith(
+        "Whether it runs well is not known (gpu-resident: its driver did not answer). "
+        "The CPU alone gives 2.1-3.1"
+    )
+
+
 def test_a_node_that_cannot_hold_it_at_all_is_told_why() -> None:
     refused = replace(MOE, strategies=MOE.strategies[:1])
     status, said = headline(refused)

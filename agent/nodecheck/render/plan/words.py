@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from nodecheck.judge.fits.room import LLAMA_CPP, engines_for
-from nodecheck.judge.strategies import best
+from nodecheck.judge.strategies import ADDED, best
 from nodecheck.judge.verdict import rate
 from nodecheck.judge.ways.load import NAME as MODEL_LOAD
 from nodecheck.judge.ways.load import holes
@@ -49,6 +49,9 @@ def headline(plan: Plan) -> tuple[Viability, str]:
     requests = plan.serving.requests
     each = f" to each of {requests} requests" if requests > 1 else ""
     speed = f"{rate(first)}{each}, limited by {first.limit}"
+    if first.viability is Viability.NOT_VIABLE and (unknown := _unknown(plan)):
+        why = f"{unknown.strategy}: {unknown.basis}"
+        return Viability.UNKNOWN, f"Whether it runs well is not known ({why}). {way} gives {speed}."
     said = {
         Viability.VIABLE: f"{way} ({first.strategy}) gives {speed}.",
         Viability.MARGINAL: f"{way} ({first.strategy}) gives {speed}.",
@@ -59,6 +62,12 @@ def headline(plan: Plan) -> tuple[Viability, str]:
     }[first.viability]
     after = (*_refused(plan, first), *_converted(plan, first), *_avoid(plan, first))
     return first.viability, " ".join([said, *after])
+
+
+def _unknown(plan: Plan) -> Strategy | None:
+    """A way of which nothing could be told, as where a driver does not answer."""
+    ways = (s for s in plan.strategies if s.unit == TOKENS and s.strategy not in ADDED)
+    return next((s for s in ways if s.viability is Viability.UNKNOWN and s.high is None), None)
 
 
 def _without_a_rate(plan: Plan) -> tuple[Viability, str]:
