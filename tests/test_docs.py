@@ -9,13 +9,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from nodecheck.cli import COMMANDS
 from nodecheck.judge.rates.ceilings import CPU_RATES
+from nodecheck.model import pretty_json
 from nodecheck.policy import parse_policy
 from nodecheck.quantities import write_rate
 from tests.hosts import HEALTHY, THREE_L40
 from tests.readme import report
+from tests.render.histories import FULL, LAST, QUIET
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -105,3 +108,30 @@ def test_the_rates_in_measuring_are_those_in_force() -> None:
     for level, rates in CPU_RATES.items():
         cells = " | ".join(f"{low:.1f}-{high:.1f}" for low, high in rates.values())
         assert f"| {level} | {cells} |" in rows
+
+
+def test_the_alarm_on_a_history_tells_what_is_wrong_and_nothing_else(tmp_path: Path) -> None:
+    alarm = tmp_path / "alarm"
+    text = (ROOT / "docs" / "history.md").read_text()
+    alarm.write_text(text.partition("```python\n")[2].partition("```\n")[0])
+
+    def told(history: bytes) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(alarm)]
+        return subprocess.run(
+            command, input=history.decode(), capture_output=True, text=True, check=False
+        )
+
+    fault = replace(FULL.growths[1], newest=LAST)
+    soon = replace(FULL.forecasts[0], days=(9.7, 12.0))
+    bad = replace(FULL, growths=(FULL.growths[0], fault), forecasts=(soon,))
+    assert told(pretty_json(bad)).stdout.splitlines() == [
+        "disk_available@/srv/models: full in 9 days at the soonest",
+        "dram_read@8: -9%",
+        "xid_79@0000:41:00.0: +3",
+        "pcie.link_degraded, 0000:41:00.0: warning",
+        "mem.insufficient, RAM: critical",
+    ]
+    assert told(pretty_json(QUIET)).stdout == ""
+    stale = told(pretty_json(replace(QUIET, time=LAST + 2 * 86_400)))
+    assert stale.stdout == "no snapshot was stored for a day\n"
+    assert (told(b"").returncode, told(b"").stderr) == (1, "")

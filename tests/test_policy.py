@@ -78,7 +78,16 @@ def test_quantities_are_read_by_the_end_of_their_members_name() -> None:
         ("[retention]\nage_seconds = 'a year'\n", "is no span"),
         ("[retention]\nage_seconds = '0d'\n", "age_seconds"),
         ("waivers = 3\n", "waivers"),
-        ("[[waivers]]\nid = 'disk.low'\n", "reason"),
+        ("requierd = 1\n", "p.toml: there is no member 'requierd'; there are name, required, "),
+        (
+            "[thresholds]\ndisk_lo_share = 1\n",
+            "thresholds: there is no member 'disk_lo_share'; did you mean disk_low_share",
+        ),
+        (
+            "[[waivers]]\nid = 'disk.low'\nreason = 'r'\nexpire = 1\n",
+            "waivers 1: there is no member 'expire'; there are id, reason, ",
+        ),
+        ("[[waivers]]\nid = 'disk.low'\n", "p.toml: waivers 1: reason is missing"),
         ("[[waivers]]\nid = 'disk.low'\nreason = ''\n", "reason"),
         ("[[waivers]]\nid = 'disk.low'\nreason = ' '\n", "reason"),
         ("[[waivers]]\nid = 'disk.low'\nreason = 'r'\nsubject = ''\n", "subject"),  # on none
@@ -225,3 +234,15 @@ def test_what_is_no_date_is_one_clear_line(written: str, why: str) -> None:
     said = refusal(f'[[waivers]]\nid = "disk.low"\nreason = "r"\nexpires = {written}\n')
     assert why in said
     assert "\n" not in said
+
+
+def test_a_label_tells_policies_apart_by_what_they_judge() -> None:
+    one, other = (
+        parse_policy(f"[thresholds]\ndisk_low_share = {n}\n", "p.toml") for n in (0.8, 0.9)
+    )
+    assert one.label.startswith("p.toml (")
+    assert one.label != other.label
+    kept = parse_policy(
+        "[thresholds]\ndisk_low_share = 0.8\n[retention]\nage_seconds = '9d'\n", "p.toml"
+    )
+    assert kept.label == one.label

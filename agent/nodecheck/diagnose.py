@@ -37,6 +37,7 @@ def diagnose(report: Report, policy: Policy, workload: Workload | None = None) -
     findings.sort(key=lambda f: -f.severity.rank)
     judged = msgspec.structs.replace(
         report,
+        policy=policy.label,
         workload=seen.workload or reference_workload(policy),
         findings=tuple(findings),
         strategies=strategies(seen),
@@ -52,7 +53,7 @@ def rules() -> Iterable[Rule]:
 
 def waived(finding: Finding, waivers: tuple[Waiver, ...], today: datetime.date) -> Finding:
     """The finding as info where the policy lives with it; with a note where that time is over."""
-    ours = [w for w in waivers if w.id == finding.id and w.subject in (None, finding.subject)]
+    ours = [waiver for waiver in waivers if waiver.covers(finding)]
     for waiver in ours:
         if waiver.holds(today):
             return msgspec.structs.replace(finding, severity=Severity.INFO, waived=waiver.reason)

@@ -6,14 +6,16 @@ A policy file (TOML) may set any of them. Reading the file is the caller's; this
 from __future__ import annotations
 
 import datetime
+import re
 import sys
+import zlib
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-from nodecheck.model import Struct
+from nodecheck.model import Finding, Struct
 from nodecheck.quantities import (
     LARGEST_SIZE,
     QuantityError,
@@ -26,6 +28,7 @@ from nodecheck.quantities import (
     write_span,
 )
 from nodecheck.units import GIB, MIB
+from nodecheck.words import near
 
 
 class PolicyError(ValueError):
@@ -209,6 +212,10 @@ class Waiver(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Whether it waives on that day still."""
         return self.expires is None or day <= self.expires
 
+    def covers(self, finding: Finding) -> bool:
+        """Whether it is of this finding, on its subject or on any."""
+        return self.id == finding.id and self.subject in (None, finding.subject)
+
 
 class Requirements(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a node must have to pass the gate; what is None or empty is not asked for."""
@@ -245,6 +252,12 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     waivers: tuple[Waiver, ...] = ()
     retention: Retention = Retention()
 
+    @property
+    def label(self) -> str:
+        """Its name, and a checksum of all of it that bears on a report."""
+        judging = (self.required, self.thresholds, self.reference_workload, self.waivers)
+        return f"{self.name} ({zlib.crc32(msgspec.json.encode(judging)):08x})"
+
 
 def parse_policy(toml: str, name: str) -> Policy:
     """The policy of a TOML text; `name`, its file, is for messages. Raises PolicyError."""
@@ -254,8 +267,37 @@ def parse_policy(toml: str, name: str) -> Policy:
         return msgspec.convert(_in_numbers(content), Policy)
     except RecursionError as error:
         raise PolicyError(f"{name}: nested too deeply") from error
-    except (msgspec.ValidationError, PolicyError) as error:
+    except msgspec.ValidationError as error:
+        raise PolicyError(f"{name}: {_plainly(str(error))}") from error
+    except PolicyError as error:
         raise PolicyError(f"{name}: {error}") from error
+
+
+_TABLES: dict[str, type[Struct]] = {
+    "": Policy,
+    "requirements": Requirements,
+    "thresholds": Thresholds,
+    "reference_workload": ReferenceWorkload,
+    "waivers": Waiver,
+    "retention": Retention,
+}
+
+
+def _plainly(error: str) -> str:
+    """What msgspec says of a member too many or missing, in the words of who wrote the file."""
+    match = re.fullmatch(
+        r"Object (contains unknown|missing required) field `(.*?)`"
+        r"(?: - at `\$\.(\w+)(?:\[(\d+)\])?`)?",
+        error,
+    )
+    if not match or (match[3] or "") not in _TABLES:
+        return error
+    kind, member, table, number = match.groups(default="")
+    place = f"{table} {int(number) + 1}: " if number else f"{table}: " if table else ""
+    if kind == "missing required":
+        return f"{place}{member} is missing"
+    known = _TABLES[table].__struct_fields__
+    return f"{place}there is no member {member[:40]!r}{near(member, known)}"
 
 
 def _load_toml(text: str) -> dict[str, object]:

@@ -29,9 +29,7 @@ def parse_size(text: str) -> int:
     """Bytes of "10GiB", "500 MB" or "1024"; KB is 1000, KiB 1024. Raises QuantityError."""
     match = re.fullmatch(_NUMBER + r"([KMGT]?i?B?)\s*", text, re.ASCII)
     if not match or match[2] not in _BYTES:
-        raise QuantityError(
-            f"{text[:40]!r} is no size; write it as 10GiB, 500MB or a number of bytes"
-        )
+        raise QuantityError(f"{text[:40]!r} is no size; write it as 200GB or 10GiB")
     return round(_within(text, float(match[1]) * _BYTES[match[2]], LARGEST_SIZE))
 
 

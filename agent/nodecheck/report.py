@@ -34,11 +34,13 @@ class Report(Struct, frozen=True, kw_only=True):
     """Everything about one node at one time. `time` is UTC, ISO 8601.
 
     `workload` is the model that the strategies are judged for: the user's, or the policy's.
+    `policy` is the label of the policy that it was judged by.
     """
 
     schema_version: int = SCHEMA_VERSION
     nodecheck_version: str
     time: str
+    policy: str | None = None
     host: HostInfo
     facts: Facts
     measurements: tuple[Measurement, ...] = ()

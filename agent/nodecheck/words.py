@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _CONTROL = re.compile(
     "[\\x00-\\x1f\\x7f-\\x9f\\u061c\\u200b\\u200e\\u200f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069"
@@ -18,6 +19,20 @@ def without_controls(text: str) -> str:
 def told_name(path: str) -> str:
     """A file's name as text: what is no UTF-8 in it is replaced."""
     return path.encode(errors="surrogateescape").decode(errors="replace")
+
+
+MOST_NAMED = 12
+"""Names that an error lists in full; of more it tells those that are spelt alike."""
+
+
+def near(name: str, known: Sequence[str]) -> str:
+    """What an error adds to a name that is not known: those that are, or were meant."""
+    if len(known) <= MOST_NAMED:
+        return f"; there are {', '.join(known)}"
+    from difflib import get_close_matches
+
+    alike = get_close_matches(name.lower(), known, 3, 0.6)
+    return f"; did you mean {', '.join(alike)}?" if alike else ""
 
 
 FIRST_LINE_BYTES = 80

@@ -63,6 +63,7 @@ def main() -> int:
     ]
     adding(mixed, made)
     held += letting_go(mixed, made, count)
+    shutil.rmtree(FOLDER)
     return 0 if all(held) else 1
 
 

@@ -177,6 +177,26 @@ def test_saved_facts_are_judged_again_without_the_machine(three_l40: Path, tmp_p
     assert json.loads(piped.stdout) == again
 
 
+def test_what_is_not_of_now_says_so(three_l40: Path, tmp_path: Path) -> None:
+    def title(*arguments: str) -> str:
+        lines = run(*arguments).stdout.partition("\n\n")[0].splitlines()
+        return "   ".join(line.strip() for line in lines)
+
+    saved = tmp_path / "report.json"
+    report = json.loads(run("--root", str(three_l40), "--json").stdout)
+    report["time"] = "2026-11-30T16:03:09+02:00"
+    saved.write_text(json.dumps(report))
+    model = ("--weights", "16.3GiB", "--layers", "64")
+    for command in ((), ("plan", *model)):
+        captured = title(*command, "--root", str(three_l40))
+        assert re.search(r"   captured   \d+\.\d s$", captured)
+        again = title(*command, "--from", str(saved))
+        assert again.endswith("   captured   saved, 2026-11-30 14:03Z")
+        report["host"]["source"] = "live"
+        (tmp_path / "live.json").write_text(json.dumps(report))
+        assert "captured" not in title(*command, "--from", str(tmp_path / "live.json"))
+
+
 def test_a_named_model_is_judged(three_l40: Path) -> None:
     report = json.loads(
         run("--root", str(three_l40), "--weights", "200GiB", "--layers", "80", "--json").stdout

@@ -138,6 +138,15 @@ def test_a_fleet_is_of_files(place: Path, other: str) -> None:
     failed(run(place, "reports", "reports/1.json", other), 2, f"{other}: a fleet is of files")
 
 
+@pytest.mark.parametrize("one", ["@-1", "-"])
+def test_beside_one_report_another_is_asked_for(place: Path, one: str) -> None:
+    failed(run(place, one), 2, f"{one}: name a second report or snapshot to set beside it")
+
+
+def test_of_snapshots_two_can_be_compared(place: Path) -> None:
+    failed(run(place, "@1", "@2", "@3"), 2, "@1: a fleet is of files", "compare @1 @2")
+
+
 def test_a_policy_does_not_judge_a_fleet_again(place: Path) -> None:
     failed(run(place, "reports", "--policy", "minimal"), 2, "--policy")
 

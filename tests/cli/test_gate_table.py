@@ -16,7 +16,6 @@ from tests.cli.gating import (
     first_word,
     forked_gates,
     gate,
-    gates,
     planted,
 )
 from tests.hosts import HEALTHY, statvfs
@@ -36,12 +35,12 @@ CASES: dict[str, tuple[Tree, tuple[str, ...]]] = {
 }
 """First word -> a node, and what is asked of it."""
 
-TABLE = tuple(itertools.product(STYLES, CASES, LENIENCE))
+TABLE = tuple(itertools.product(STYLES, CASES, LENIENCE, LENIENCE))
 
 
 @pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str], Done]:
-    """Every style with every status, lenient and not."""
+def table(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], Done]:
+    """Every style with every status, lenient with warnings or what is unknown and not."""
     place = tmp_path_factory.mktemp("table")
     saved = {}
     for word, (tree, _) in CASES.items():
@@ -49,20 +48,21 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str]
         report = gate("--json", "--root", planted(tree, place / word), command="")
         saved[word].write_text(report.stdout)
     commands = [
-        ("--from", str(saved[word]), *CASES[word][1], "--exit-style", style, "--unknown", unknown)
-        for style, word, unknown in TABLE
-    ]
-    return dict(zip(TABLE, gates(commands), strict=True))
+        ("--from", str(saved[word]), *CASES[word][1], "--exit-style", style,
+         "--warning", warning, "--unknown", unknown)
+        for style, word, warning, unknown in TABLE
+    ]  # fmt: skip
+    return dict(zip(TABLE, forked_gates(commands), strict=True))
 
 
-@pytest.mark.parametrize(("style", "word", "unknown"), TABLE)
+@pytest.mark.parametrize(("style", "word", "warning", "unknown"), TABLE)
 def test_every_status_in_every_style(
-    table: dict[tuple[str, str, str], Done], style: str, word: str, unknown: str
+    table: dict[tuple[str, ...], Done], style: str, word: str, warning: str, unknown: str
 ) -> None:
-    done = table[style, word, unknown]
+    done = table[style, word, warning, unknown]
     figures = answered(done, style)
     assert first_word(done) == word
-    excused = word == "UNKNOWN" and unknown == "ok"
+    excused = (word, "ok") in (("UNKNOWN", unknown), ("WARNING", warning))
     assert done.returncode == (0 if excused else STATUSES[style][word])
     if style == "nagios":
         assert any(figure.is_critical for figure in figures.values()) == (word == "CRITICAL")
@@ -116,13 +116,15 @@ USAGE = {
     "a bandwidth without a unit": (["--min-dram-read", "40"], "is no rate"),
     "an empty bandwidth": (["--min-dram-read", ""], "is no rate"),
     "a bandwidth out of range": (["--min-dram-read", "9999999999TB/s"], "more than can be meant"),
-    "a disk without a unit": (["--min-disk-free", "200"], "has no unit"),
-    "a disk that is no size": (["--min-disk-free", "large"], "is no size"),
+    "a disk without a unit": (["--min-disk-free", "200"], "write it as 200GB or 10GiB"),
+    "a disk that is no size": (["--min-disk-free", "50GBit"],
+                               "is no size; write it as 200GB or 10GiB"),
     "GPUs below zero": (["--gpus", "-1"], "-1"),
     "GPUs in words": (["--gpus", "three"], "three"),
     "a link without lanes": (["--pcie", "gen4"], "is no PCIe link"),
     "a link of no generation": (["--pcie", "gen9x16"], "is no PCIe link"),
     "another leniency": (["--unknown", "maybe"], "maybe"),
+    "a leniency of warnings": (["--warning", "maybe"], "maybe"),
     "an option without its value": (["--gpus"], "--gpus"),
     "contradictions": (["--quick", "--kernels", "always"], "--quick"),
     "two sources": (["--from", "x", "--root", "y"], "--from"),
@@ -163,7 +165,8 @@ def bad(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], tuple
     """Every style with every bad input; no leniency excuses it."""
     inputs = bad_inputs(tmp_path_factory.mktemp("bad"))
     cases = [(style, what) for what in BAD for style in STYLES]
-    commands = [("--unknown", "ok", *inputs[what][0], *OF_STYLE[style]) for style, what in cases]
+    lenient = ("--warning", "ok", "--unknown", "ok")
+    commands = [(*lenient, *inputs[what][0], *OF_STYLE[style]) for style, what in cases]
     done = zip(cases, forked_gates(commands), strict=True)
     return {(style, what): (ended, inputs[what][1]) for (style, what), ended in done}
 

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import time
 from pathlib import Path
@@ -94,6 +95,18 @@ def test_without_a_history_it_says_how_to_begin_one(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_history_that_a_full_disk_left_empty_is_none(base: Report, tmp_path: Path) -> None:
+    file = tmp_path / "h.db"
+    database.add(file, base, Retention())
+    db = sqlite3.connect(file)
+    for table in ("snapshots", "reports", "bases", "shared"):
+        db.execute(f"DELETE FROM {table}")
+    db.commit()
+    db.close()
+    for arguments in ([], ["--json"], ["--metric", "load_1min"], ["export"]):
+        failed(history(file, *arguments), "no history yet", "nodecheck snapshot")
+
+
 def test_what_snapshot_stored_is_listed(base: Report, tmp_path: Path) -> None:
     saved = tmp_path / "report.json"
     for age in (2 * HOUR, HOUR):
@@ -103,7 +116,7 @@ def test_what_snapshot_stored_is_listed(base: Report, tmp_path: Path) -> None:
     done = history(tmp_path / "h.db")
     assert done.returncode == 0, done.stderr
     assert "2 snapshots" in done.stdout.splitlines()[0]
-    assert "Nothing changed in 60 minutes" in done.stdout
+    assert "No change of hardware, software or findings in 60 minutes" in done.stdout
     assert [line.split()[0] for line in done.stdout.splitlines() if line.startswith(" @")] == [
         "@2", "@1",
     ]  # fmt: skip
@@ -132,7 +145,7 @@ def test_since_narrows_it(stored: Path) -> None:
     done = history(stored, "--since", "2d")
     assert "GPU driver" not in done.stdout
     assert "--since 2d" in done.stdout
-    failed(history(stored, "--since", "5m"), "no snapshot in 5m", "--since")
+    failed(history(stored, "--since", "0.5h"), "no snapshot in 0.5h", "--since")
 
 
 def test_a_terminal_gets_colour_and_its_width(stored: Path) -> None:
@@ -269,8 +282,11 @@ def test_a_file_is_written_whole_over_what_is_of_its_kind(stored: Path, tmp_path
     for _ in range(2):
         done = history(stored, "export", "-o", str(file))
         assert done.returncode == 0, done.stderr
-        assert done.stdout == ""
+        assert (done.stdout, done.stderr) == ("", f"Wrote {file} (57 snapshots)\n")
         assert len(file.read_text().splitlines()) == 57
+    table = history(stored, "export", "--format", "csv", "-o", str(tmp_path / "all.csv"))
+    assert table.stderr.endswith("all.csv (57 snapshots)\n")
+    (tmp_path / "all.csv").unlink()
     failed(history(stored, "export", "--format", "csv", "-o", str(file)), "holds no such CSV")
     other = tmp_path / "notes.txt"
     other.write_text("dear diary")
@@ -343,6 +359,7 @@ def test_a_full_disk_is_one_line(stored: Path) -> None:
     [
         (["--since", "soon"], "no span of time"),
         (["export", "--since", "30"], "no span of time"),
+        (["--since", "1m"], "'1m' is in minutes or seconds; write it as 12h, 30d or 8w"),
         (["--metric", "load_1min", "--json"], "nodecheck history export"),
         (["--metric", "load_1min", "--html", "x.html"], "nodecheck history export"),
         (["--since", "3d", "export"], "--since belongs behind export"),

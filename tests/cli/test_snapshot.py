@@ -68,7 +68,7 @@ def test_this_machine_is_stored_and_read_again(history: Path) -> None:
 def test_a_saved_report_keeps_its_time(history: Path, saved: str) -> None:
     printed(run("snapshot", "--from", saved))
     assert database.read_window(history, None).times == (NOON,)
-    failed(run("--from", "@7"), str(history), "@1 to @1")
+    failed(run("--from", "@7"), str(history), "it holds 1 snapshot, @1")
 
 
 def test_it_is_judged_and_kept_by_the_policy(history: Path, saved: str, tmp_path: Path) -> None:
@@ -182,6 +182,14 @@ def blocks(start: str) -> list[str]:
     """The code blocks of the document that begin so."""
     found = re.findall(r"^```\w*\n(.*?)^```", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
     return [block for block in found if block.startswith(start)]
+
+
+def test_the_document_names_the_options_that_it_takes() -> None:
+    told, text = run("snapshot", "--help").stdout, DOCUMENT.read_text()
+    assert "/var/lib/nodecheck/history.db" in told
+    (said,) = re.findall(r"stores it\. It takes (.*?) as `nodecheck`", text, re.DOTALL)
+    takes = set(re.findall(r"^  (--[a-z]+)", told, re.MULTILINE)) - {"--help"}
+    assert set(re.findall(r"--[a-z]+", said)) == takes
 
 
 def test_the_cron_lines_of_the_document_wait_and_store(history: Path, tmp_path: Path) -> None:

@@ -159,6 +159,16 @@ def test_room_is_asked_for_as_far_as_a_full_disk_would_be_told() -> None:
     assert known_good(large).requirements.disk_free_bytes == 256 * GIB // 10**9 * 10**9
 
 
+def test_of_a_disk_with_little_to_fill_no_room_is_asked_for() -> None:
+    report = bare()
+    reserved = replace(root(75 * GIB, 252 * GIB), used_share=0.25)
+    facts = replace(report.facts, disk=replace(report.facts.disk, filesystems=(reserved,)))
+    assert why(known_good(replace(report, facts=facts)), "disk_free_bytes") == (
+        "disk.low would warn at 10 GiB free on /, of 100 GiB that can be filled: too little to "
+        "ask for"
+    )
+
+
 def test_an_idle_link_is_not_made_the_norm() -> None:
     idle = replace(l40(0), link_generation=1, performance_state=8, utilisation_share=0.0)
     slow = link("0000:01:00.0")

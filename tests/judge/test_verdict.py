@@ -89,6 +89,15 @@ def test_a_required_subject_that_was_not_judged_makes_it_unknown() -> None:
     assert unjudged(report(blind), Policy()) == ("cpu", "memory", "disk")
 
 
+def test_a_gpu_that_is_required_and_not_there_is_told_as_such() -> None:
+    none = report(Seen(facts=Facts(), policy=Policy()), holds=("cpu", "gpu"))
+    said = verdict(none, Policy(required=("gpu",)))
+    assert said.status is Status.UNKNOWN
+    assert said.headline.startswith("A GPU is required and there is none. Nothing worse ")
+    both = verdict(none, Policy(required=("cpu", "gpu")))
+    assert both.headline.startswith("Not judged: cpu. A GPU is required and there is none. ")
+
+
 def test_something_worse_outranks_unknown() -> None:
     blind = Seen(facts=Facts(), policy=Policy())
     assert verdict(report(blind, MASKED), Policy()).status is Status.CRITICAL

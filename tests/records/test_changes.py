@@ -16,7 +16,9 @@ from nodecheck.checks.gpu.facts import Gpu, GpuFacts
 from nodecheck.checks.memory.facts import Dimm
 from nodecheck.checks.seen import Seen
 from nodecheck.collect import collect
+from nodecheck.diagnose import diagnose
 from nodecheck.model import Gap, Reason, Severity
+from nodecheck.policy import Policy, Thresholds
 from nodecheck.records.differences import READS, Difference, differences
 from nodecheck.records.history import changes as module
 from nodecheck.records.history.changes import Change, changes
@@ -247,6 +249,13 @@ def test_another_nodecheck_stands_before_what_it_found() -> None:
     found = told(full_disk(600), newer)
     assert found[0] == trait("nodecheck", "1", "2")
     assert [each.name for each in found[1:]] == ["disk.low"]
+
+
+def test_another_policy_stands_before_what_it_found() -> None:
+    strict = Policy(name="strict", thresholds=Thresholds(disk_low_share=0.01))
+    lax = Policy(name="lax", thresholds=Thresholds(disk_low_share=0.99))
+    found = told(diagnose(node(), lax), diagnose(node(), strict))
+    assert (found[0].name, found[1].name) == ("policy", "disk.low")
 
 
 def test_the_gravest_finding_stands_first() -> None:

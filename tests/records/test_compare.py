@@ -191,7 +191,7 @@ def test_slower_memory_is_a_difference_though_nothing_else_changed() -> None:
     before = measuring(read(42, 41, 43), read(12, 11.8, 12.2, threads=1))
     made = compared(before, measuring(read(21, 20, 22), read(12.1, 11.8, 12.3, threads=1)))
     assert made.differs
-    assert made.headline.startswith("dram_read@8 is 0.50x what it was; ")
+    assert made.headline.startswith("memory read (8 threads) 50 % slower; ")
     assert "gpu-resident" not in made.headline
 
 
@@ -265,7 +265,57 @@ def test_a_counter_that_grew_is_a_difference_and_has_no_ratio() -> None:
     pair = figure(compared(one, other), "ecc_corrected@0000:01:00.0")
     assert (pair.ratio, pair.certainty) == (None, Certainty.BEYOND)
     assert compared(one, other).headline.startswith(
-        "ecc_corrected@0000:01:00.0 0 -> 12; ecc_corrected@0000:02:00.0 1 -> 13; 1 more figure. "
+        "ECC errors corrected rose 3 -> 39 on 0000:01:00.0, 0000:02:00.0 and 0000:03:00.0. "
+    )
+    assert compared(other, one).headline.startswith(
+        "ECC errors corrected (0000:01:00.0) 12 -> 0; ECC errors corrected (0000:02:00.0) 13 -> 1; "
+    )
+
+
+def with_errors(report: Report, errors: int, kernel: str) -> Report:
+    """Its first file system has counted so many."""
+    first, *rest = report.facts.disk.filesystems
+    disk = replace(report.facts.disk, filesystems=(replace(first, errors_count=errors), *rest))
+    host = replace(report.host, kernel=kernel)
+    return judged(replace(report, host=host, facts=replace(report.facts, disk=disk)))
+
+
+def test_what_fell_and_what_failed_is_told_beside_what_changed() -> None:
+    """Bad news is no detail of another kernel."""
+
+    def rates(factor: float, latency: float) -> Report:
+        decode = replace(read(30 * factor, 30 * factor, 30 * factor), name="decode_q4_k")
+        waiting = Latency(
+            name="dram_latency", other_threads=0, passes=9, spread_bytes=1 << 28,
+            median_seconds=latency, p10_seconds=latency, p90_seconds=latency,
+        )  # fmt: skip
+        found = [read(n * rate, n * rate, n * rate, threads=n)
+                 for n, rate in ((1, 12 * factor), (8, 5 * factor**1.2))]  # fmt: skip
+        return replace(facts("fast"), measurements=(*found, decode), latencies=(waiting,))
+
+    made = compared(
+        with_errors(rates(1.0, 100e-9), 0, "6.8.0-60-generic"),
+        with_errors(rates(0.86, 80e-9), 7, "6.8.0-61-generic"),
+    )
+    assert made.headline.startswith(
+        "kernel 6.8.0-60-generic -> 6.8.0-61-generic; "
+        "memory read 14-17 % slower, decode from cache (q4_k, 8 threads) 14 % slower and "
+        "memory latency 20 % shorter; file system errors rose 0 -> 7 on /; "
+    )
+
+
+def test_of_many_rates_the_worst_are_named() -> None:
+    def rates(factor: float) -> Report:
+        names = ("dram_read", "dram_write", "dram_copy", "dram_triad")
+        return measuring(*(
+            replace(read(rate, rate, rate), name=name)
+            for rate, name in ((40 * factor**n, name) for n, name in enumerate(names, 1))
+        ))  # fmt: skip
+
+    said = compared(rates(1.0), rates(0.8)).headline
+    assert said.startswith(
+        "memory triad (8 threads) 59 % slower, memory copy (8 threads) 49 % slower, memory write "
+        "(8 threads) 36 % slower and 1 more; "
     )
 
 

@@ -92,7 +92,7 @@ def test_what_is_not_there_is_told_with_what_is(reference: str, history: Path) -
     stored(history, report(), report())
     with pytest.raises(HistoryError) as caught:
         database.read_report(history, reference)
-    one_line(caught.value, str(history), reference, "2 snapshots, @1 to @2")
+    one_line(caught.value, str(history), reference, "2 snapshots, @1 to @2", "2026-03-01T12:00")
 
 
 @pytest.mark.parametrize("reference", ["@", "@-0", "@x", "@2026-02-30", "@2026-1-1", "@1.5", "@٣"])
@@ -228,6 +228,15 @@ def test_without_a_history_the_way_to_one_is_told(history: Path) -> None:
     assert not history.parent.exists()
     with pytest.raises(HistoryError, match="no history yet"):
         next(database.read_reports(history, None))
+
+
+def test_a_history_that_holds_nothing_yet_is_none(history: Path) -> None:
+    """As a disk leaves it that took the tables, and then no snapshot."""
+    stored(history, report())
+    change(history, "DELETE FROM snapshots")
+    told(history, "no history yet", "nodecheck snapshot")
+    with pytest.raises(HistoryError, match="no history yet"):
+        database.read_latest(history, 1)
 
 
 def foreign(history: Path, *, wal: bool = False) -> sqlite3.Connection:
@@ -455,6 +464,46 @@ def test_a_lost_state_is_one_line(damage: str, history: Path) -> None:
     change(history, damage)
     with pytest.raises(HistoryError, match="damaged"):
         database.read_window(history, None)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "snapshots SET time = 'noon'",
+        "snapshots SET time = 9e17",
+        "snapshots SET status = x''",
+        "snapshots SET layout = 'x'",
+        "snapshots SET figures = x''",
+        "snapshots SET figures = 5",
+        "shared SET body = 5",
+    ],
+)
+def test_a_column_of_something_else_is_one_line(damage: str, history: Path) -> None:
+    """As pages come back that the disk took for one another."""
+    stored(history, report(NOON), report(NOON + 60))
+    table, _ = damage.split(maxsplit=1)
+    change(history, f"UPDATE {damage} WHERE id = (SELECT max(id) FROM {table})")
+    for read in (database.read_window, lambda *of: list(database.read_pieces(*of))):
+        with pytest.raises(HistoryError, match="damaged") as caught:
+            read(history, None)
+        one_line(caught.value, str(history))
+
+
+@pytest.mark.parametrize("damage", ["bases SET body = 5", "reports SET changes = 5"])
+def test_a_report_that_is_a_number_costs_its_own_snapshots_alone(
+    damage: str, history: Path
+) -> None:
+    stored(history, report(NOON))
+    change(history, f"UPDATE {damage}")
+    told(history, str(history), "damaged", "@1: ")
+    assert stored(history, report(NOON + 60)) == [2]
+    assert database.read_report(history, "@2") == report(NOON + 60)
+
+
+def test_a_number_that_is_given_twice_is_damage(history: Path) -> None:
+    stored(history, report(NOON), report(NOON + 60))
+    change(history, "DELETE FROM snapshots WHERE id = 2")
+    refused(history, "damaged", "move it away")
 
 
 def change(history: Path, statement: str) -> None:

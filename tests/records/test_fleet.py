@@ -327,6 +327,24 @@ class TestFeatures:
         assert made.odd == ()
         assert [split.name for split in made.groups[0].splits] == ["GPU driver"]
 
+    def test_of_three_nodes_figures_beyond_the_spread_are_told_and_none_is_odd(self) -> None:
+        made = changed(3, 1, lambda _: member(1, dram_read_64=0.5, dram_read_1=0.95))
+        assert made.odd == ()
+        (split,) = made.groups[0].splits
+        assert split.name == "dram_read@64"
+        assert [share.nodes for share in split.shares] == [2, 1]
+
+    def test_of_three_nodes_figures_that_their_passes_span_are_alike(self) -> None:
+        def wide(report: Report) -> Report:
+            found = tuple(
+                replace(each, p90_bytes_per_second=3 * each.median_bytes_per_second)
+                for each in report.measurements
+            )
+            return replace(report, measurements=found)
+
+        made = changed(3, 1, lambda _: wide(member(1, dram_read_64=0.5)))
+        assert made.groups[0].splits == ()
+
     def test_a_finding_that_few_have_is_odd(self) -> None:
         made = changed(20, 4, lambda report: with_finding(report, XID))
         assert told(made) == {"gpu004": [("gpu.xid", "critical: 0000:01:00.0", "none")]}
@@ -408,6 +426,12 @@ class TestNames:
         made = fleet([member(0), member(1), member(0)])
         assert made.nodes == 2
         assert [each.why for each in made.left_out] == ["a copy of reports/gpu000-0.json"]
+
+    def test_the_copy_is_the_one_with_the_longer_name(self) -> None:
+        made = make_fleet([node(member(0), f"r/{name}.json") for name in ("a copy", "a", "a (2)")])
+        assert [(each.file, each.why) for each in made.left_out] == [
+            ("r/a copy.json", "a copy of r/a.json"), ("r/a (2).json", "a copy of r/a.json"),
+        ]  # fmt: skip
 
 
 class TestJson:

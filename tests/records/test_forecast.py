@@ -9,8 +9,9 @@ from random import Random
 import pytest
 
 from nodecheck.records.figures import Kind, Metric
-from nodecheck.records.history.forecast import HORIZON_DAYS, Forecast, forecast, forecasts
-from nodecheck.records.series import HOUR, Series
+from nodecheck.records.history.forecast import HORIZON_DAYS, Forecast, forecasts
+from nodecheck.records.history.forecast import forecast as forecast_at
+from nodecheck.records.series import DAY, HOUR, Series
 from tests.records.filling import DAILY, FILLING, HISTORY_HOURS, NOT_FILLING, Disk
 from tests.records.windows import FIRST
 
@@ -31,6 +32,11 @@ def room(values: Sequence[float], hours: int = 1, name: str = DISK.name) -> Seri
         values=tuple(value * GB for value in values),
         flagged=(False,) * len(values),
     )
+
+
+def forecast(series: Series) -> Forecast | None:
+    """Asked at its last point."""
+    return forecast_at(series, series.times[-1])
 
 
 def told_and_true(disk: Disk, chance: Random) -> tuple[Forecast | None, float]:
@@ -65,12 +71,26 @@ def test_a_disk_that_does_not_fill_is_not_told(name: str) -> None:
 def test_a_forecast_says_what_is_left_and_what_goes_a_day() -> None:
     found = forecast(room([300 - 2 * n / 24 for n in range(720)]))
     assert found is not None
-    assert found.now == pytest.approx(240 * GB, rel=0.01)
-    assert found.per_day[0] == pytest.approx(2 * GB)
-    assert found.per_day[1] == pytest.approx(2 * GB)
-    low, high = found.days
-    assert low <= 120.05 <= high
-    assert high - low < 2
+    assert found.left == pytest.approx(240 * GB, rel=0.01)
+    assert found.newest == FIRST + 719 * HOUR
+    assert found.per_day == pytest.approx((2 * GB, 2 * GB))
+
+
+def test_an_even_loss_is_full_on_one_day() -> None:
+    """65.9 GB, of which 4.5 go each day, are gone in 14.64 days."""
+    found = forecast(room([65.9 + 4.5 * n / 24 for n in reversed(range(120))]))
+    assert found is not None
+    assert found.days == pytest.approx((65.9 / 4.5, 65.9 / 4.5))
+
+
+def test_days_count_from_the_time_of_asking() -> None:
+    series = room([65.9 + 4.5 * n / 24 for n in reversed(range(120))])
+    later = forecast_at(series, series.times[-1] + 3 * DAY)
+    assert later is not None
+    assert later.days == pytest.approx((65.9 / 4.5 - 3, 65.9 / 4.5 - 3))
+    by_now = forecast_at(series, series.times[-1] + 20 * DAY)
+    assert by_now is not None
+    assert by_now.days == (0, 0)
 
 
 def test_a_disk_that_gains_is_not_told() -> None:
@@ -86,7 +106,7 @@ def test_what_is_years_off_is_not_told() -> None:
 def test_a_full_disk_is_full_now() -> None:
     found = forecast(room([max(0.0, 60 - 2 * n / 24) for n in range(720)]))
     assert found is not None
-    assert found.now == pytest.approx(0, abs=0.1 * GB)
+    assert found.left == pytest.approx(0, abs=0.1 * GB)
     assert found.days[0] < 0.1
 
 
@@ -94,13 +114,13 @@ def test_a_new_node_is_told_of_after_days_not_weeks() -> None:
     assert forecast(room([300 - 10 * n / 24 for n in range(20)])) is None
     found = forecast(room([300 - 10 * n / 24 for n in range(72)]))
     assert found is not None
-    assert found.days[0] <= 27.05 <= found.days[1]
+    assert found.days == pytest.approx((27.04, 27.04), abs=0.01)
 
 
 def test_one_snapshot_a_day_is_enough() -> None:
     found = forecast(room([300.0 - 5 * n for n in range(30)], hours=24))
     assert found is not None
-    assert found.days[0] <= 31.01 <= found.days[1]
+    assert found.days == pytest.approx((31, 31))
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 7])
@@ -113,4 +133,4 @@ def test_the_soonest_is_told_first() -> None:
         room([300 - daily * n / 24 for n in range(720)], name=f"disk_available@/{daily}")
         for daily in (1, 5, 2)
     ]
-    assert [each.metric.name[-1] for each in forecasts(made)] == ["5", "2", "1"]
+    assert [each.metric.name[-1] for each in forecasts(made, made[0].times[-1])] == ["5", "2", "1"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from nodecheck.checks.kernel_log.facts import KernelLogFacts, Xid
@@ -30,6 +31,27 @@ def test_a_counter_that_rose_tells_by_how_much_and_when_last() -> None:
     assert (found.metric.name, found.by) == ("ecc", 3)
     assert found.newest == FIRST + 4 * HOUR
     assert found.over_seconds == 5 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("ecc_corrected@0000:01:00.0", False),
+        ("ecc_uncorrected@0000:01:00.0", True),
+        ("ram_corrected@mc0", False),
+        ("ram_uncorrected@mc0", True),
+        ("rows_remapped@0000:01:00.0", True),
+        ("pcie_replays@0000:01:00.0", False),
+        ("aer_correctable@0000:01:00.0", False),
+        ("aer_nonfatal@0000:01:00.0", True),
+        ("aer_fatal@0000:01:00.0", True),
+        ("disk_errors@/", True),
+        ("xid_79@0000:01:00.0", True),
+    ],
+)
+def test_what_was_put_right_is_no_fault(name: str, fault: bool) -> None:
+    (found,) = growths(assembled(*((NOTHING, (counter(name, n),)) for n in range(2))))
+    assert found.fault is fault
 
 
 def test_the_time_that_it_rose_in_is_that_in_which_it_was_read() -> None:

@@ -13,11 +13,20 @@ from msgspec.structs import replace
 
 from nodecheck.model import Severity, pretty_json
 from nodecheck.records.figures import Figure
-from nodecheck.records.history.history import History, make_history
+from nodecheck.records.history.history import History
 from nodecheck.records.series import HOUR, Listed, Window
 from nodecheck.records.state import State, Told, Trait
 from tests.nodes import root
-from tests.records.windows import FIRST, assembled, counter, rate, room, three, window
+from tests.records.windows import (
+    FIRST,
+    asked_at_once,
+    assembled,
+    counter,
+    rate,
+    room,
+    three,
+    window,
+)
 
 NODE = State(traits=(Trait("host", "name", "host name", None, "node7"),))
 DRIVER = Trait("gpu", "driver_version", "GPU driver", None, "550")
@@ -39,7 +48,7 @@ def month(*flags: str) -> Window:
 
 
 def test_a_month_tells_its_changes_drifts_forecasts_and_counters() -> None:
-    made = make_history(month())
+    made = asked_at_once(month())
     assert (made.node, made.count) == ("node7", 240)
     assert (made.first, made.last) == (FIRST, FIRST + 239 * 3 * HOUR)
     assert [each.difference.name for each in made.changes] == ["GPU driver"]
@@ -54,7 +63,7 @@ def test_a_month_tells_its_changes_drifts_forecasts_and_counters() -> None:
 def test_real_reports_make_a_history() -> None:
     full = three()
     disk = replace(full.facts.disk, filesystems=(root(2 * 2**30, 950 * 2**30),))
-    made = make_history(window(full, full, three(disk=disk)))
+    made = asked_at_once(window(full, full, three(disk=disk)))
     assert made.node == "node7"
     assert [(c.snapshot, c.difference.name, c.difference.after) for c in made.changes] == [
         (3, "disk.low", "critical")
@@ -63,33 +72,33 @@ def test_real_reports_make_a_history() -> None:
 
 
 def test_a_short_history_says_nothing_of_what_takes_time() -> None:
-    made = make_history(window(three(), three()))
+    made = asked_at_once(window(three(), three()))
     assert made.untold == ("drifts", "forecasts")
 
 
 def test_what_is_told_of_is_not_untold() -> None:
-    assert make_history(month()).untold == ()
-    assert make_history(month("contended")).untold == ("drifts",)
+    assert asked_at_once(month()).untold == ()
+    assert asked_at_once(month("contended")).untold == ("drifts",)
 
 
 def test_the_latest_are_listed_as_they_were_read() -> None:
     listed = (Listed(id=7, time=FIRST, status="ok", headline="Nothing was found."),)
-    assert make_history(month(), listed).latest == listed
+    assert asked_at_once(month(), listed).latest == listed
 
 
 def test_an_empty_history_is_one() -> None:
-    made = make_history(Window())
+    made = asked_at_once(Window())
     assert (made.node, made.count, made.first, made.last) == (None, 0, None, None)
     assert made.notes == ()
 
 
 def test_a_node_without_a_name_has_none() -> None:
-    assert make_history(assembled((State(), ()))).node is None
+    assert asked_at_once(assembled((State(), ()))).node is None
 
 
 def test_its_json_is_valid_against_its_schema() -> None:
     for each in (month(), Window(), window(three(), three())):
-        text = pretty_json(make_history(each))
+        text = pretty_json(asked_at_once(each))
         assert text.endswith(b"}\n")
         jsonschema.Draft202012Validator(msgspec.json.schema(History)).validate(json.loads(text))
 
@@ -114,7 +123,7 @@ SNAPSHOTS = st.tuples(STATES, st.lists(FIGURES, unique_by=lambda f: f.metric.nam
 def test_whatever_was_stored_makes_a_history(
     snapshots: list[tuple[State, tuple[Figure, ...]]], every: int
 ) -> None:
-    made = make_history(assembled(*snapshots, every=every))
+    made = asked_at_once(assembled(*snapshots, every=every))
     assert made.count == len(snapshots)
     assert [each.time for each in made.changes] == sorted(
         (each.time for each in made.changes), reverse=True

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from nodecheck.diagnose import diagnose
 from nodecheck.policy import Policy
 from nodecheck.records.figures import Figure, Kind, Metric, figures
-from nodecheck.records.series import HOUR, Window, pack
+from nodecheck.records.history.history import History, make_history
+from nodecheck.records.series import HOUR, Listed, Window, pack
 from nodecheck.records.state import State, state
 from nodecheck.report import HostInfo, Report
 from tests.nodes import three_l40
@@ -19,6 +20,11 @@ FIRST = 497_222 * HOUR
 def window(*reports: Report) -> Window:
     """Of judged reports, an hour apart."""
     return assembled(*((state(each), figures(each)) for each in reports))
+
+
+def asked_at_once(window: Window, latest: tuple[Listed, ...] = ()) -> History:
+    """The history that these tell at the time of the last."""
+    return make_history(window, window.times[-1] if window.times else FIRST, latest)
 
 
 def assembled(*snapshots: tuple[State, tuple[Figure, ...]], every: int = HOUR) -> Window:

@@ -23,7 +23,7 @@ READ = Metric("dram_read@8", "B/s", Kind.RATE, more_is_better=True)
 LATENCY = Metric("dram_latency@0", "s", Kind.RATE, more_is_better=False)
 DISK = Metric("disk_available@/srv/models", "B", Kind.ROOM, more_is_better=True)
 ECC = Metric("ecc_corrected@0000:41:00.0", "", Kind.COUNTER, more_is_better=False)
-AER = Metric("aer_correctable@0000:40:01.1", "", Kind.COUNTER, more_is_better=False)
+XID = Metric("xid_79@0000:41:00.0", "", Kind.COUNTER, more_is_better=False)
 
 FLAGS = ("3dnowprefetch", "abm", "avx", "avx2", "bmi1", "bmi2", "erms", "f16c", "fma", "movbe")
 
@@ -51,6 +51,7 @@ LATEST = tuple(
 COLD_START = LAST - 47 * HOUR
 FULL = History(
     node="node7",
+    time=LAST,
     count=43_200,
     first=FIRST,
     last=LAST,
@@ -71,25 +72,26 @@ FULL = History(
     ),
     drifts=(
         Drift(metric=READ, since=LAST - 12 * DAY, before=24.1e9, after=21.9e9, spread=0.012,
-              points=700, gradual=False),
+              points=700, worse=True, gradual=False),
         Drift(metric=LATENCY, since=LAST - 25 * DAY, before=104e-9, after=98.2e-9, spread=0.021,
-              points=512, gradual=True),
+              points=512, worse=False, gradual=True),
     ),
     forecasts=(
-        Forecast(metric=DISK, now=57 * 2**30, per_day=(2.2 * 2**30, 3.1 * 2**30),
+        Forecast(metric=DISK, left=57 * 2**30, newest=LAST, per_day=(2.2 * 2**30, 3.1 * 2**30),
                  days=(18.4, 25.9)),
     ),
     growths=(
-        Growth(metric=ECC, by=412, over_seconds=30 * DAY, newest=LAST - HOUR),
-        Growth(metric=AER, by=3, over_seconds=30 * DAY, newest=LAST - 19 * DAY),
+        Growth(metric=ECC, fault=False, by=412, over_seconds=30 * DAY, newest=LAST - HOUR),
+        Growth(metric=XID, fault=True, by=3, over_seconds=30 * DAY, newest=LAST - 19 * DAY),
     ),
-    notes=("What limits drift was measured on fewer than 8 days for decode from cache, q4_k",),
+    notes=("56 of 112 snapshots hold no measurements",
+           "Error counters need two readings; fewer were made of RAM"),
     latest=LATEST,
 )  # fmt: skip
 """A month in which much happened."""
 
-QUIET = History(node="node7", count=720, first=FIRST, last=LAST, latest=LATEST)
-ONE = History(node=None, count=1, first=LAST, last=LAST, latest=LATEST[:1])
+QUIET = History(node="node7", time=LAST, count=720, first=FIRST, last=LAST, latest=LATEST)
+ONE = History(node=None, time=LAST, count=1, first=LAST, last=LAST, latest=LATEST[:1])
 
 
 def measured(

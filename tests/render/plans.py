@@ -333,7 +333,7 @@ CONTRADICTION = (
 THREE_L40 = Plan(
     nodecheck_version="0.1.0",
     time="2026-11-30T02:11:09+00:00",
-    host=HostInfo(source="captured", holds=("cpu", "memory"), name="node7"),
+    host=HostInfo(source="live", holds=("cpu", "memory"), name="node7"),
     node=("KVM guest (Q35)", "8 vCPU", "142 GiB RAM", "3x NVIDIA L40 45 GiB"),
     workload=hybrid_27b(),
     serving=Serving(context_tokens=8192),

@@ -60,6 +60,17 @@ TWO_MODELS = compared(
     node("masked"),
     replace(node("fast"), workload=None),
 )
+LOST = compared(node("fast"), node("masked"))
+
+
+def paused(report: Report) -> Report:
+    gpus = tuple(replace(g, persistence=False) for g in report.facts.gpus)
+    return judged(replace(report, facts=replace(report.facts, gpus=gpus)))
+
+
+PAUSED = compared(node("fast"), paused(facts("fast")))
+"""A finding more, that asks for nothing."""
+
 ALL = {
     "masked": MASKED,
     "spread": SPREAD,
@@ -204,6 +215,9 @@ def test_colours_say_what_words_say() -> None:
     shown = styles(render(SPREAD, 120))
     assert shown["beyond the spread, worse"] == "red"
     assert styles(render(MASKED, 120))["cleared"] == "green"
+    appeared = [s.style for line in render(LOST, 120) for s in line if s.text.strip() == "appeared"]
+    assert appeared == ["bold red", "bold yellow"]
+    assert "appeared" not in styles(render(PAUSED, 120))
     assert styles(render(MASKED, 120))["not viable"] == "red"
 
 
@@ -246,6 +260,27 @@ def test_the_page_says_what_the_terminal_says_in_its_order() -> None:
         )
     ]
     assert places == sorted(places)
+
+
+def classes(page: Page, text: str) -> list[str | None]:
+    cells = zip(page.all("td"), page.texts["td"], strict=True)
+    return [cell.get("class") for cell, said in cells if said == text]
+
+
+def test_on_the_page_colours_say_how_grave_it_is() -> None:
+    assert classes(paged(SPREAD), "beyond the spread, worse") == ["words critical"]
+    assert classes(paged(LOST), "appeared") == ["words critical", "words warning"]
+    assert classes(paged(PAUSED), "appeared") == ["words"]
+    assert classes(paged(MASKED), "cleared") == ["words ok", "words ok"]
+
+
+def test_a_caption_tells_of_a_spread_where_there_may_be_one() -> None:
+    measured, counted = paged(SPREAD), paged(COUNTED)
+    assert "in brackets p10-p90" in measured.said
+    assert "what it proves" in measured.said
+    assert "Counters side by side" in counted.said
+    assert "in brackets" not in counted.said.partition("Counters side by side")[2]
+    assert "what it proves" not in counted.said.partition("Counters side by side")[2]
 
 
 def test_before_and_after_are_bars_of_one_scale() -> None:

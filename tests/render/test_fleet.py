@@ -96,7 +96,9 @@ def test_critical_nodes_that_are_all_alike_are_told_and_not_green() -> None:
 
 def test_the_odd_nodes_come_first_the_worst_at_the_top() -> None:
     lines = text(fleet(mixed())).splitlines()
-    assert lines[2] == "3 ODD   of 20 nodes. gpu002: GPUs 7x NVIDIA L40, not 8x NVIDIA L40."
+    assert " ".join(" ".join(lines[2:4]).split()) == (
+        "3 ODD of 20 nodes. gpu002: GPUs 7x NVIDIA L40, not 8x NVIDIA L40; also gpu001 and gpu003."
+    )
     rows = [line.split()[0] for line in lines[6:] if line.startswith(" gpu")]
     assert rows[:3] == ["gpu002", "gpu001", "gpu003"]
 
@@ -135,7 +137,28 @@ def test_nodes_that_are_odd_in_the_same_share_a_row() -> None:
 
 def test_many_odd_nodes_are_cut_short() -> None:
     reports = [member(n, dram_read_64=0.5 + n / 100 if n < 25 else 1.0) for n in range(300)]
-    assert "and 5 nodes more: --json tells all" in text(fleet(reports))
+    said = text(fleet(reports))
+    assert "and 5 nodes more: --json tells all" in said
+    assert re.search(r"; also (gpu0\d\d, ){2}gpu0\d\d and 21 more\.", " ".join(said.split()))
+
+
+def test_where_nodes_are_too_few_their_figures_stand_side_by_side() -> None:
+    said = text(changed(3, 1, lambda _: member(1, dram_read_64=0.5)))
+    assert (
+        "NOT TOLD It takes 5 nodes of the same hardware to tell which is odd; here at most 3 have "
+        "the same." in " ".join(said.split())
+    )
+    [differ] = [line for line in said.splitlines() if "differ in" in line]
+    assert re.search(r"memory read, 64 threads: 2\d\d GB/s on 2, 10\d GB/s on 1", differ)
+    [row] = [line for line in said.splitlines() if line.startswith(" gpu001")]
+    assert re.match(r" gpu001 +5\d ", row)
+    assert "!" not in row
+
+
+def test_nodes_of_unknown_hardware_are_said_to_be_so() -> None:
+    unknown = {"brand": None, "logical_cpus": None, "implementer": None}
+    said = text(fleet(with_facts(report, cpu=unknown) for report in healthy(6)))
+    assert "NOT TOLD   Too little is known of their hardware to tell which is odd." in said
 
 
 def test_what_was_not_read_is_named() -> None:

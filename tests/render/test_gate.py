@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,8 @@ from msgspec.structs import replace
 from nodecheck.checks.seen import Facts
 from nodecheck.judge.gate.answers import WORST_FIRST, Answer
 from nodecheck.judge.gate.gate import NODE, Gate
-from nodecheck.model import Finding, Remedy, Severity, Status, Verdict
+from nodecheck.model import Finding, Gap, Reason, Remedy, Severity, Status, Verdict
+from nodecheck.policy import Policy, Waiver
 from nodecheck.render.gate import figures, grounds, headline
 from nodecheck.report import HostInfo, Report
 from nodecheck.words import FIRST_LINE_BYTES
@@ -61,7 +64,19 @@ LONG = answer("critical", "57 GiB free on / < 186 GiB")
         (told(LONG, replace(LONG, text="x" * 43)), f"CRITICAL {LONG.text}; {'x' * 43}"),
         (told(LONG, replace(LONG, text="x" * 44)), f"CRITICAL {LONG.text}; ..."),
         (told(answer("critical", "x" * 90), LONG), f"CRITICAL {'x' * 68}..."),
-        (told(answer("critical", "a|b\nc\u202e"), answer("ok", "\udcff")), "CRITICAL a/b?c?; ?"),
+        (told(answer("critical", "a|b\nc\u202e"), answer("unknown", "\udcff")),
+         "CRITICAL a/b?c?; ?"),
+        # what is met decides nothing: it is counted, where there is room
+        (told(answer("warning", "node: disk.low", NODE), answer("ok", "3 GPUs >= 3"),
+              answer("ok", "avx2", "instruction_sets")),
+         "WARNING node: disk.low; 2 requirements met"),
+        (told(answer("critical", "2 GPUs < 3"), answer("ok", "avx2", "instruction_sets"), WELL),
+         "CRITICAL 2 GPUs < 3; 1 requirement met"),
+        (told(answer("critical", "x" * 53), answer("ok", "3 GPUs >= 3")),
+         f"CRITICAL {'x' * 53}"),
+        # instruction sets are no figure
+        (told(answer("ok", "avx2", "instruction_sets"), answer("ok", "3 GPUs >= 3"), WELL),
+         "OK 3 GPUs >= 3; avx2"),
     ],
 )  # fmt: skip
 def test_the_first_line_is_the_answer(gate: Gate, line: str) -> None:
@@ -129,7 +144,7 @@ def test_every_figure_can_be_read_back(answers: list[Answer]) -> None:
 
 def test_the_grounds_follow() -> None:
     gate = told(answer("critical", "2 GPUs < 3"), answer("warning", "node: disk.low", NODE))
-    lines = grounds(gate, node(WARNING), THREE_L40, "gpu-resident", bars=True)
+    lines = grounds(gate, node(WARNING), Policy(), THREE_L40, "gpu-resident", bars=True)
     assert lines[:3] == [
         "gpus: critical: 2 GPUs < 3",
         "warning: disk.low, /: qm set <vmid> --cpu host",
@@ -138,17 +153,19 @@ def test_the_grounds_follow() -> None:
     assert lines[3].startswith("gpu-resident: limited by VRAM bandwidth, 864 GB/s; 0.7-0.8")
     assert lines[4].startswith("SGLang: VRAM of one card 51.3 GiB needed, 45 GiB there; --tp")
     assert lines[-1] == "node: The node."
-    assert not any("model" in line for line in grounds(gate, node(), None, None, bars=True))
+    assert not any(
+        "model" in line for line in grounds(gate, node(), Policy(), None, None, bars=True)
+    )
 
 
 def test_a_bar_in_the_grounds_would_begin_figures() -> None:
     piped = Remedy(text="x", action=SLOW.remedy.action, commands=("dmesg | grep Xid",))
     report = node(replace(WARNING, subject="a|b", remedy=piped))
     gate = told(answer("warning", "node: disk.low", NODE))
-    assert grounds(gate, report, None, None, bars=True)[0] == (
+    assert grounds(gate, report, Policy(), None, None, bars=True)[0] == (
         "warning: disk.low, a|b: dmesg | grep Xid"
     )
-    assert grounds(gate, report, None, None, bars=False)[0] == (
+    assert grounds(gate, report, Policy(), None, None, bars=False)[0] == (
         "warning: disk.low, a/b: nodecheck explain disk.low"
     )
 
@@ -156,5 +173,47 @@ def test_a_bar_in_the_grounds_would_begin_figures() -> None:
 def test_a_remedy_without_a_command_is_told_in_words() -> None:
     remedy = Remedy(text="Ask the provider", action=SLOW.remedy.action)
     gate = told(answer("warning", "node: disk.low", NODE))
-    lines = grounds(gate, node(replace(WARNING, remedy=remedy)), None, None, bars=False)
+    lines = grounds(gate, node(replace(WARNING, remedy=remedy)), Policy(), None, None, bars=False)
     assert lines[0] == "warning: disk.low, /: Ask the provider"
+
+
+def until(day: int, *, subject: str | None = None) -> Waiver:
+    """A waiver of disk.low to a day of January, of which it is the first."""
+    expires = datetime.date(2026, 1, day)
+    return Waiver(id="disk.low", subject=subject, reason="a disk comes", expires=expires)
+
+
+def beside(report: Report, *waivers: Waiver) -> list[str]:
+    """The grounds but for the node's sentence."""
+    return grounds(
+        told(WELL), report, Policy(waivers=waivers, required=()), None, None, bars=False
+    )[:-1]
+
+
+def test_a_waived_finding_is_told_with_its_reason_and_its_end() -> None:
+    lived_with = node(replace(WARNING, severity=Severity.INFO, waived="a disk comes"))
+    assert beside(lived_with, until(21)) == [
+        "waived: disk.low, /: until 2026-01-21 (20 days left): a disk comes"
+    ]
+    assert beside(lived_with, Waiver(id="disk.low", reason="scratch")) == [
+        "waived: disk.low, /: for good: scratch"
+    ]
+
+
+def test_a_waiver_that_ends_soon_is_told_though_it_waives_nothing_now() -> None:
+    assert beside(node(), until(31, subject="/srv")) == [
+        "waiver of disk.low, /srv: until 2026-01-31 (30 days left): a disk comes"
+    ]
+    later = replace(until(31), expires=datetime.date(2026, 2, 1))
+    over = replace(until(31), expires=datetime.date(2025, 12, 31))
+    assert beside(node(), later, over) == []
+
+
+def test_a_subject_that_is_required_and_was_not_judged_has_a_line() -> None:
+    why = Gap(check="cpu", field="*", reason=Reason.TIMEOUT, detail="the cpu probe: 5 s")
+    report = replace(node(), host=HostInfo(source="live", holds=("cpu", "gpu")), gaps=(why,))
+    policy = Policy(required=("cpu", "gpu"))
+    assert grounds(told(WELL), report, policy, None, None, bars=False)[:-1] == [
+        "required: cpu: not judged: the cpu probe: 5 s",
+        "required: gpu: there is none",
+    ]

@@ -9,6 +9,7 @@ from nodecheck.records.history.history import History
 from nodecheck.render.history.terminal import CHANGES_SHOWN, render, render_metric
 from nodecheck.render.layout import plain
 from tests.render.histories import (
+    DAY,
     FLAGS,
     FULL,
     LAST,
@@ -31,17 +32,18 @@ nodecheck history   node7   43,200 snapshots   2026-10-30 13:28Z to 2026-11-29 1
                     --since 30d
 
 CHANGES
- 2026-11-29 11:28Z  !  pcie.link_degraded, 0000:41:00.0: appeared (warning); changed 7
-                       times since 2026-11-22 11:28Z
- 2026-11-29 08:28Z     DIMM, P0 CHANNEL C DIMM 1: gone (was 32 GiB, 3200 MT/s)
-                    x  mem.insufficient, RAM: warning -> critical
- 2026-11-27 14:28Z     CPU: Common KVM processor -> AMD EPYC 7452 32-Core Processor
-                       CPU flags: gained avx2, fma, f16c, bmi2, avx, 3dnowprefetch and 4
-                       more; lost pti
-                       x86-64 level: v1 -> v3
-                       cpu.hypervisor_masked, CPU: cleared (was critical)
- 2026-11-20 13:28Z     GPU driver: 550.54.14 -> 570.86.10
- 2026-11-09 13:28Z     GPU, 0000:81:00.0: NVIDIA L40 (new)
+ 2026-11-29 11:28Z  @43080  !  pcie.link_degraded, 0000:41:00.0: appeared (warning);
+                               changed 7 times since 2026-11-22 11:28Z
+ 2026-11-29 08:28Z  @42900     DIMM, P0 CHANNEL C DIMM 1: gone (was 32 GiB, 3200 MT/s)
+                            x  mem.insufficient, RAM: warning -> critical
+ 2026-11-27 14:28Z  @40380     CPU: Common KVM processor -> AMD EPYC 7452 32-Core
+                               Processor
+                               CPU flags: gained avx2, fma, f16c, bmi2, avx, 3dnowprefetch
+                               and 4 more; lost pti
+                               x86-64 level: v1 -> v3
+                               cpu.hypervisor_masked, CPU: cleared (was critical)
+ 2026-11-20 13:28Z  @30240     GPU driver: 550.54.14 -> 570.86.10
+ 2026-11-09 13:28Z  @14400     GPU, 0000:81:00.0: NVIDIA L40 (new)
 
 DRIFT
  !  memory read, 8 threads  24.1 -> 21.9 GB/s (-9.1 %, worse) since 2026-11-17; by itself
@@ -50,17 +52,20 @@ DRIFT
                             itself it varies by 2.1 %
 
 FORECAST
- !  disk free, /srv/models  full in 18-26 days: 57 GiB now, 2.20-3.10 GiB less each day
+ !  disk free, /srv/models  full in 18-26 days, 2026-12-17 to 2026-12-25: 57 GiB now,
+                            2.20-3.10 GiB less each day
 
 COUNTERS
-    ECC errors corrected, 0000:41:00.0   +412 in 30 days, last rise 2026-11-29 12:28Z
-    PCIe errors corrected, 0000:40:01.1  +3 in 30 days, last rise 2026-11-10 13:28Z
+    ECC errors corrected, 0000:41:00.0  +412 in 30 days, last rise 2026-11-29 12:28Z
+ !  Xid 79, 0000:41:00.0                +3 in 30 days, last rise 2026-11-10 13:28Z
 
 LATEST
  @43200  2026-11-29 13:28Z  critical  The hypervisor hides AVX2 and FMA. Weights on the...
  @43199  2026-11-29 13:27Z  ok        Nothing was found.
 
-NOTED   What limits drift was measured on fewer than 8 days for decode from cache, q4_k
+NOTED
+ 56 of 112 snapshots hold no measurements
+ Error counters need two readings; fewer were made of RAM
 
 nodecheck history --metric dram_read@8   draws it over time
 """
@@ -79,28 +84,48 @@ def test_no_line_is_longer_than_the_terminal_is_wide(width: int) -> None:
 
 def test_a_quiet_history_is_a_few_lines() -> None:
     printed = said(QUIET)
-    nothing = (
-        "Nothing changed in 30 days; no drift, disk that fills up or counter that grew was seen."
-    )
-    assert f"\n{nothing}\n" in printed
-    assert len(printed.splitlines()) - len(QUIET.latest) <= 5
+    assert "\n\nNo change of hardware, software or findings in 30 days.\n\n" in printed
+    assert "\nNo measurement drifted, no disk fills up, no counter grew.\n" in printed
+    assert len(printed.splitlines()) - len(QUIET.latest) <= 7
 
 
 def test_what_there_is_nothing_of_is_told_beside_what_there_is() -> None:
-    changed = replace(QUIET, changes=FULL.changes)
-    assert "\nNo drift, disk that fills up or counter that grew was seen.\n" in said(changed)
-    assert "\nNothing changed in 30 days; no drift or disk that fills up was seen.\n" in said(
-        replace(QUIET, growths=FULL.growths)
-    )
-    assert "was seen" not in said(FULL)
+    changed = said(replace(QUIET, changes=FULL.changes))
+    assert "No change" not in changed
+    assert "\nNo measurement drifted, no disk fills up, no counter grew.\n" in changed
+    filling = said(replace(QUIET, forecasts=FULL.forecasts))
+    assert filling.index("No change of") < filling.index("FORECAST") < filling.index("No measure")
+    assert "\nNo measurement drifted, no counter grew.\n" in filling
+    assert "No measurement" not in said(FULL)
 
 
 def test_what_could_not_be_told_is_not_said_to_be_absent() -> None:
     short = replace(QUIET, untold=("drifts", "forecasts"))
-    assert "\nNothing changed in 30 days; no counter that grew was seen.\n" in said(short)
-    blind = replace(short, untold=(*short.untold, "growths"))
-    assert "\nNothing changed in 30 days.\n" in said(blind)
-    assert "was seen" not in said(replace(blind, changes=FULL.changes))
+    assert "\nNo counter grew.\n" in said(short)
+    blind = said(replace(short, untold=(*short.untold, "growths")))
+    assert "counter grew" not in blind
+    assert "No change of" in blind
+
+
+@pytest.mark.parametrize(
+    ("days", "told"),
+    [
+        ((14.64, 14.64), "full in 14-15 days, about 2026-12-14: 57 GiB now, "),
+        ((15, 15), "full in 15 days, about 2026-12-14: "),
+        ((18.4, 25.9), "full in 18-26 days, 2026-12-17 to 2026-12-25: "),
+        ((0.3, 1.2), "full in 7-29 hours, 2026-11-29 to 2026-11-30: "),
+        ((0, 0), "full by now: "),
+    ],
+)
+def test_the_soonest_is_rounded_down_and_the_latest_up(
+    days: tuple[float, float], told: str
+) -> None:
+    assert told in said(replace(QUIET, forecasts=(replace(FULL.forecasts[0], days=days),)))
+
+
+def test_what_was_read_days_ago_is_not_said_to_be_now() -> None:
+    printed = " ".join(said(replace(FULL, time=LAST + 2 * DAY)).split())
+    assert "57 GiB on 2026-11-29 13:28Z, 2.20-3.10 GiB less each day" in printed
 
 
 def test_one_snapshot_says_what_to_do() -> None:

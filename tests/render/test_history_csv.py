@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nodecheck.records.figures import Figure, Kind, Metric
@@ -75,14 +75,17 @@ def test_no_figures_at_all_are_rows_all_the_same() -> None:
     st.lists(st.text(min_size=1, max_size=20), min_size=1, max_size=5, unique=True),
     st.floats(allow_nan=False, allow_infinity=False),
 )
-def test_a_mount_of_any_name_is_one_column_and_no_formula(names: list[str], value: float) -> None:
+@example(names=["/a\x01", "/a\x02", f"/{'x' * 300}1", f"/{'x' * 300}2"], value=1.0)
+def test_a_mount_of_any_name_is_a_column_of_its_own_and_no_formula(
+    names: list[str], value: float
+) -> None:
     found = tuple(
         Figure(metric=Metric(f"disk_available@{name}", "B", Kind.ROOM), value=value)
         for name in names
     )
     made = b"".join(lines([window(found)]))
     heading, row = csv.reader(io.StringIO(made.decode(), newline=""))
-    assert len(heading) == len(row) <= len(FIRST) + len(names)
+    assert len(heading) == len(row) == len(FIRST) + len(names)
     assert all(name.startswith("disk_available@") for name in heading[len(FIRST) :])
-    assert {float(cell) for cell in row[len(FIRST) :]} == {value}
+    assert [float(cell) for cell in row[len(FIRST) :]] == [value] * len(names)
     assert not set(made) & set(b"\x00\x1b\x08")

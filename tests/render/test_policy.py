@@ -66,16 +66,24 @@ def test_what_differs_from_the_defaults_is_told_with_both() -> None:
 
 def test_a_waiver_is_told_with_its_end() -> None:
     assert "WAIVED       disk.low: for good: known\n" in shown(waiver(""))
-    assert "disk.low on /scratch: until 2027-06-30: known\n" in shown(
+    assert "disk.low on /scratch: until 2027-06-30 (212 days left): known\n" in shown(
         waiver("2027-06-30", "/scratch")
     )
 
 
-def test_a_waiver_that_ends_soon_is_told_with_the_days_left() -> None:
+def test_a_waiver_that_ends_soon_is_told_first_too() -> None:
+    usable = "p.toml   can be used; 1 waiver ends within 30 days\n"
+    assert usable in shown(waiver("2026-12-30"))
+    assert usable not in shown(waiver("2026-12-31"))
+    both = shown(waiver("2026-12-30") + waiver("2026-12-01") + waiver("2026-11-29"))
+    assert "can be used; 1 waiver expired; 2 waivers end within 30 days\n" in both
+
+
+def test_a_waiver_is_told_with_the_days_left() -> None:
     assert "until 2026-11-30 (0 days left): known" in shown(waiver("2026-11-30"))
     assert "until 2026-12-01 (1 day left): known" in shown(waiver("2026-12-01"))
     assert "until 2026-12-30 (30 days left): known" in shown(waiver("2026-12-30"))
-    assert "until 2026-12-31: known" in shown(waiver("2026-12-31"))
+    assert "until 2026-12-31 (31 days left): known" in shown(waiver("2026-12-31"))
 
 
 def test_a_waiver_that_has_expired_is_told_first() -> None:
@@ -127,7 +135,9 @@ def test_a_drawn_policy_tells_of_each_line_what_was_seen() -> None:
         "# Left out, as this node does not show what to ask for:",
         "# - pcie: pcie.width_below_max (warning): narrow; second",
     ]
-    assert list(told(KNOWN)) == ["Left out: pcie: pcie.width_below_max (warning): narrow; second"]
+    assert list(told(KNOWN, NODE)) == [
+        "Left out: pcie: pcie.width_below_max (warning): narrow; second"
+    ]
 
 
 def test_a_node_that_shows_nothing_gives_a_policy_that_asks_for_nothing() -> None:
@@ -147,4 +157,4 @@ def test_no_name_of_a_node_breaks_out_of_its_comment(name: str) -> None:
     known = replace(KNOWN, seen={**KNOWN.seen, "gpus": name}, left_out=(LeftOut("pcie", (name,)),))
     text = toml(known, named).encode(errors="strict").decode()
     assert parse_policy(text, "p").requirements == KNOWN.requirements
-    assert all("\n" not in line for line in told(known))
+    assert all("\n" not in line for line in told(known, named))

@@ -107,6 +107,17 @@ def test_a_bar_reaches_from_the_slowest_to_the_fastest_on_a_logarithmic_axis() -
     assert cpu[1] - cpu[0] > 0.1 * (ceiling[0] - cpu[0])
 
 
+def test_a_ceiling_alone_is_a_line_within_the_axis() -> None:
+    report = of_tree("three-l40")
+    (ceiling,) = (s for s in report.strategies if s.strategy == "tensor-parallel")
+    page = made(replace(report, strategies=(ceiling,)))
+    (bar,) = re.findall(r'<g class="[^"]*unknown">.*?<path d="([^"]+)"', page.source)[:1]
+    across = {float(x) for x in re.findall(r"(-?[\d.]+) -?[\d.]+", bar)}
+    assert len(across) == 1
+    assert 200 < across.pop() < 500
+    assert re.findall(r'y="65.0" class="">(\d+)</text>', page.source) == ["12", "100", "1247"]
+
+
 def test_what_was_measured_stands_with_its_spread_and_flags() -> None:
     said = made(REPORTS["contended"]()).said
     for words in (

@@ -164,7 +164,7 @@ class TestFolder:
     def test_several_models(self, tmp_path: Path) -> None:
         write(tmp_path / "a.safetensors", llama())
         write(tmp_path / "b.safetensors", llama())
-        assert refusal(tmp_path) == "several models: a.safetensors, b.safetensors; name one"
+        assert refusal(tmp_path) == "several models: a.safetensors and b.safetensors; name one"
         assert read_workload(tmp_path / "b.safetensors").weight_bytes_shipped == SIZE
 
     def test_one_gguf(self, tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ class TestFolder:
     def test_several_quantisations(self, tmp_path: Path) -> None:
         for name in ("m-q8_0", "m-q4_k_m-00001-of-00002", "m-q4_k_m-00002-of-00002", "m-f16"):
             write_gguf(tmp_path / f"{name}.gguf")
-        wanted = "several GGUF models: m-f16.gguf, m-q4_k_m-00001-of-00002.gguf, m-q8_0.gguf"
+        wanted = "several GGUF models: m-f16.gguf, m-q4_k_m-00001-of-00002.gguf and m-q8_0.gguf"
         assert refusal(tmp_path) == f"{wanted}; name one"
 
     def test_parts_of_one_gguf(self, tmp_path: Path) -> None:

@@ -38,10 +38,10 @@ class _Answer(Struct, frozen=True, kw_only=True):
 
 def run(operands: Sequence[str], options: dict[str, Any]) -> None:
     """Compare the reports in files and folders; `options` are those of the command."""
+    if others := [each for each in operands if each == "-" or each.startswith("@")]:
+        raise click.UsageError(f"{others[0]}: {_in_its_place(operands)}")
     if options["policy"]:
         raise click.UsageError("a fleet is compared as its reports were judged: no --policy")
-    if others := [each for each in operands if each == "-" or each.startswith("@")]:
-        raise click.UsageError(f"{others[0]}: a fleet is of files and folders alone")
 
     def page() -> str:
         from nodecheck.render.fleet import html
@@ -51,6 +51,16 @@ def run(operands: Sequence[str], options: dict[str, Any]) -> None:
     output = Output.of(options["page"], as_json=options["as_json"])
     made = _read(operands)
     output.write(made, lambda width: render(made, width), page)
+
+
+def _in_its_place(operands: Sequence[str]) -> str:
+    """What works where a snapshot or standard input was named."""
+    if len(operands) == 1:
+        return "name a second report or snapshot to set beside it"
+    return (
+        "a fleet is of files and folders alone; compare @1 @2 sets two snapshots side by side, "
+        "nodecheck history tells of all"
+    )
 
 
 def _read(operands: Sequence[str]) -> Fleet:

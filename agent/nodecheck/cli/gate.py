@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from nodecheck.policy import Policy
     from nodecheck.report import Report
 
+LENIENCE = ("fail", "ok")
+
 WITHOUT_A_RATE = ("host-kv-pool", "model-load")
 """Those that are told in seconds."""
 
@@ -37,7 +39,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _room(text: str) -> int:
     if text.strip()[-1:].isdigit():
-        raise QuantityError(f"{text[:40]!r} has no unit; write it as 200GB")
+        raise QuantityError(f"{text[:40]!r} has no unit; write it as 200GB or 10GiB")
     return parse_size(text)
 
 
@@ -102,8 +104,15 @@ def _link(text: str) -> str:
     "(node-problem-detector): 0 ok, 1 not ok, 2 unknown; posix: 0 ok, 1 anything else.",
 )
 @click.option(
+    "--warning",
+    type=click.Choice(LENIENCE),
+    default="fail",
+    show_default=True,
+    help="Whether a warning fails the gate.",
+)
+@click.option(
     "--unknown",
-    type=click.Choice(["fail", "ok"]),
+    type=click.Choice(LENIENCE),
     default="fail",
     show_default=True,
     help="Whether what cannot be told fails the gate.",
@@ -119,20 +128,22 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     from nodecheck.cli.output import progress
     from nodecheck.render.gate import figures, grounds, headline
 
-    told, report, plan = _judged(ctx, options)
+    told, report, policy, plan = _judged(ctx, options)
     style = options["style"]
     line = headline(told)
     bars = style != "nagios"
     lines = [line if bars else f"{line} | {figures(told, report)}"]
     if options["verbose"]:
-        lines += grounds(told, report, plan, options["strategy"], bars=bars)
+        lines += grounds(told, report, policy, plan, options["strategy"], bars=bars)
     progress("")
     click.echo("\n".join(lines))
-    lenient = told.status.value == "unknown" and options["unknown"] == "ok"
-    ctx.exit(0 if lenient else EXIT_STATUSES[style][told.status.value])
+    excused = options.get(told.status.value) == "ok"  # --warning, --unknown
+    ctx.exit(0 if excused else EXIT_STATUSES[style][told.status.value])
 
 
-def _judged(ctx: click.Context, options: dict[str, Any]) -> tuple[Gate, Report, Plan | None]:
+def _judged(
+    ctx: click.Context, options: dict[str, Any]
+) -> tuple[Gate, Report, Policy, Plan | None]:
     """The answer to what is asked, and what it rests on; a plan where a model was named."""
     from nodecheck.cli.inputs import NodeOptions, read_node, read_policy
     from nodecheck.cli.models import ModelOptions, read_model, read_serving, with_storage
@@ -154,7 +165,7 @@ def _judged(ctx: click.Context, options: dict[str, Any]) -> tuple[Gate, Report, 
         plan = make_plan(seen, policy, work, served)
         answer = serving(plan.strategies, plan.fits, seen.gaps, strategy, minimum)
     report = diagnose(seen, policy, work)
-    return gate(report, policy, answer), report, plan
+    return gate(report, policy, answer), report, policy, plan
 
 
 def _check(ctx: click.Context, strategy: str | None, minimum: float | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -29,7 +30,15 @@ class Since(NamedTuple):
     seconds: int
 
 
-SINCE = Quantity("span", lambda text: Since(text, parse_span(text)))
+def _since(text: str) -> Since:
+    """In hours, days or weeks: m is minutes, and may be meant as a month."""
+    seconds = parse_span(text)
+    if not text.rstrip().endswith(("h", "d", "w")):
+        raise ValueError(f"{text!r} is in minutes or seconds; write it as 12h, 30d or 8w")
+    return Since(text, seconds)
+
+
+SINCE = Quantity("span", _since)
 
 
 @click.group("history", invoke_without_command=True)
@@ -80,6 +89,7 @@ def command(
 def export(since: Since | None, form: str, output: str | None) -> None:
     """Write the snapshots for other programs, oldest first."""
     from nodecheck.cli.output import Form, print_stream, writable, write_whole
+    from nodecheck.units import count
 
     starts = {"jsonl": Form(b'{"', "JSON"), "csv": Form(b"time,id,status", "such CSV")}
     first = None if since is None else _moment(since)
@@ -89,7 +99,9 @@ def export(since: Since | None, form: str, output: str | None) -> None:
         if file is None:
             print_stream(lines)
         else:
-            write_whole(file, lines)
+            numbers = itertools.count(-1 if form == "csv" else 0)  # its heading is no snapshot
+            counted = (line for line, _ in zip(lines, numbers, strict=False))
+            write_whole(file, counted, lambda: count(max(0, next(numbers)), "snapshot"))
 
 
 def _lines(path: Path, since: int | None, form: str) -> Iterator[bytes]:
@@ -118,7 +130,7 @@ def _tell(since: Since, file: str | None, *, as_json: bool) -> None:
 
     output = Output.of(file, as_json=as_json)
     window, latest = _read(since)
-    made = make_history(window, latest)
+    made = make_history(window, int(time.time()), latest)
     asked = f"--since {since.text}"
     output.write(made, lambda width: render(made, asked, width), page)
 

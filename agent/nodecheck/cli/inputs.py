@@ -22,12 +22,11 @@ from nodecheck.model import Struct
 from nodecheck.policy import Policy, PolicyError, parse_policy
 from nodecheck.report import Report, ReportError, from_json
 from nodecheck.serving import Run, Workload
+from nodecheck.words import near
 
 SYSTEM_POLICY = Path("/etc/nodecheck/policy.toml")
 INPUT_LIMIT_BYTES = 64 << 20
 READ_SECONDS = 10.0
-MOST_NAMED = 12
-"""Names that an error lists in full; of more it tells those that are spelt alike."""
 
 
 class NodeOptions(Struct, frozen=True, kw_only=True):
@@ -161,16 +160,7 @@ def check_instruction_sets(place: str, names: Sequence[str]) -> None:
 def _check_known(place: str, names: Sequence[str], known: Sequence[str], what: str) -> None:
     for name in names:
         if name not in known:
-            raise click.ClickException(f"{place}: there is no {what} {name!r}{_near(name, known)}")
-
-
-def _near(name: str, known: Sequence[str]) -> str:
-    if len(known) <= MOST_NAMED:
-        return f"; there are {', '.join(known)}"
-    from difflib import get_close_matches
-
-    near = get_close_matches(name.lower(), known, 3, 0.6)
-    return f"; did you mean {', '.join(near)}?" if near else ""
+            raise click.ClickException(f"{place}: there is no {what} {name!r}{near(name, known)}")
 
 
 def read_report(path: str) -> Report:

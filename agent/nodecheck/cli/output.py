@@ -126,8 +126,10 @@ def _try(file: Path, form: Form) -> None:
     _beside(file).unlink()
 
 
-def write_whole(file: Path, chunks: Iterable[bytes]) -> None:
-    """All of it at once, over what was there: never half of it."""
+def write_whole(
+    file: Path, chunks: Iterable[bytes], holds: Callable[[], str] | None = None
+) -> None:
+    """All of it at once, over what was there: never half of it. `holds` says then what it is."""
     made = _beside(file)
     with _ended_by_exception():
         try:
@@ -143,7 +145,8 @@ def write_whole(file: Path, chunks: Iterable[bytes]) -> None:
                 message = f"{file}: cannot be written: {error.strerror}"
                 raise click.ClickException(message) from error
             raise
-    click.echo(f"Wrote {printable(str(file))}", err=True)
+    what = f" ({holds()})" if holds else ""
+    click.echo(f"Wrote {printable(str(file))}{what}", err=True)
 
 
 def _beside(file: Path) -> Path:

@@ -53,5 +53,5 @@ def command(**options: Any) -> None:
     if asked.is_live:
         work = with_storage(work, model, measures=asked.measures != "never")
     made = make_plan(read_node(asked, policy, work), policy, work, serving, runs)
-    unicode = shows_unicode()
-    output.write(made, lambda width: render(made, width, unicode=unicode), page)
+    unicode, saved = shows_unicode(), asked.saved is not None
+    output.write(made, lambda width: render(made, width, unicode=unicode, saved=saved), page)

@@ -65,5 +65,5 @@ def init(output: str | None, **options: Any) -> None:
         write_whole(file, [text])
     else:
         click.echo(text, nl=False)
-    for line in told(known):
+    for line in told(known, report):
         click.echo(line, err=True)

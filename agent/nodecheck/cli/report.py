@@ -32,7 +32,8 @@ def run(options: dict[str, Any]) -> None:
     if workload and asked.is_live:
         workload = with_storage(workload, model, measures=False)
     report = diagnose(read_node(asked, policy, workload), policy, workload)
-    output.write(report, lambda width: render(report, width), page)
+    saved = asked.saved is not None
+    output.write(report, lambda width: render(report, width, saved=saved), page)
 
 
 def _check_python(asked: NodeOptions) -> None:

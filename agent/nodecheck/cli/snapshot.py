@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 def command(**options: Any) -> None:
     """Make a report as nodecheck does and store it in the history: for cron or a timer.
 
-    The history is $NODECHECK_HISTORY, else nodecheck/history.db where this user's state is kept.
-    The policy says how much of it is kept. nodecheck history and nodecheck compare read it.
+    The history is $NODECHECK_HISTORY, else /var/lib/nodecheck/history.db for root and
+    ~/.local/state/nodecheck/history.db for others. The policy says how much of it is kept.
+    nodecheck history and nodecheck compare read it.
     """
     from nodecheck.cli.inputs import NodeOptions, read_node, read_policy
     from nodecheck.cli.output import progress

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from nodecheck.checks.disk.facts import Filesystem
 from nodecheck.judge.gate.gpus import looked_in_vain, usable, why_no_more
 from nodecheck.judge.gate.links import GENERATION, WIDTH, pcie
 from nodecheck.judge.node import best_read
@@ -31,6 +30,8 @@ an undisturbed thread lay between 0.88 and 1.12 of their median."""
 SHARED_SHARE = 0.5
 """Of the median in a guest, or on a part of the CPUs. Source: two vCPUs read 35 GB/s on one die and
 62 on two, and a host moves them while the guest runs."""
+
+NOT_TOLD = "A gate with --quick, or on a busy node, cannot tell it: UNKNOWN"
 
 LANES = (1, 2, 4, 8, 16)
 
@@ -64,7 +65,8 @@ def _dram_read(report: Report) -> Offer:
     share = WHOLE_SHARE if whole else SHARED_SHARE
     floor = min(share * best.median_bytes_per_second, best.p10_bytes_per_second or math.inf)
     why = "bare metal" if whole else "a host may move vCPUs, and others share their memory"
-    return Offer(_two_figures(floor), f"{percent(share)} of {rate}{_spread(best)}: {why}")
+    drawn = f"{percent(share)} of {rate}{_spread(best)}: {why}. {NOT_TOLD}"
+    return Offer(_two_figures(floor), drawn)
 
 
 def _has_all_cpus(report: Report) -> bool:
@@ -91,17 +93,16 @@ def _disk_free(report: Report) -> Offer:
     best = max(own, key=lambda f: f.available_bytes or 0, default=None)
     if best is None or best.available_bytes is None or best.used_share is None:
         return Offer(None, "no disk of its own tells its room")
-    floor = int(_low_at(best, best.available_bytes, best.used_share) // GB * GB)
-    if floor <= Thresholds().model_min_bytes:
-        return Offer(None, f"the disk of {best.mount} is small, and disk.low judges it")
+    limits, room = Thresholds(), best.total_bytes or 0
+    if best.used_share < 1:
+        room = round(best.available_bytes / (1 - best.used_share))
+    low = min((1 - limits.disk_low_share) * room, limits.disk_large_bytes)
+    floor = int(low // GB * GB)
+    if floor <= limits.model_min_bytes:
+        warns = f"disk.low would warn at {gib(low)} free on {best.mount}"
+        return Offer(None, f"{warns}, of {gib(room)} that can be filled: too little to ask for")
     free = f"{gib(best.available_bytes)} are free on {best.mount}"
     return Offer(floor, f"{free}, where disk.low would warn at this")
-
-
-def _low_at(disk: Filesystem, available_bytes: int, used_share: float) -> float:
-    limits = Thresholds()
-    seen_by_df = available_bytes / (1 - used_share) if used_share < 1 else disk.total_bytes or 0
-    return min((1 - limits.disk_low_share) * seen_by_df, limits.disk_large_bytes)
 
 
 def _gpus(report: Report) -> Offer:

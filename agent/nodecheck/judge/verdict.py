@@ -39,6 +39,14 @@ def unjudged(report: Report, policy: Policy) -> tuple[str, ...]:
     )
 
 
+def without(report: Report, missing: tuple[str, ...]) -> tuple[str, ...]:
+    """What is said of required subjects that are unjudged, each as part of a sentence."""
+    absent = "gpu" in missing and has_no_gpu(report)
+    unseen = [subject for subject in missing if not (absent and subject == "gpu")]
+    said = [f"not judged: {', '.join(unseen)}"] if unseen else []
+    return (*said, "a GPU is required and there is none") if absent else tuple(said)
+
+
 def _required(report: Report, policy: Policy) -> tuple[str, ...]:
     """On a live node with a card that is ours, or a driver that hangs, the GPU is required too."""
     hangs = report.facts.gpu.state == "unresponsive"
@@ -72,7 +80,8 @@ def _status(findings: tuple[Finding, ...], missing: tuple[str, ...]) -> Status:
 
 def _headline(report: Report, status: Status, missing: tuple[str, ...]) -> str:
     if status is Status.UNKNOWN:
-        return f"Not judged: {', '.join(missing)}. Nothing worse was found in what could be read."
+        lacks = (f"{text[:1].upper()}{text[1:]}." for text in without(report, missing))
+        return " ".join([*lacks, "Nothing worse was found in what could be read."])
     if status is Status.OK:
         return _healthy(report)
     first = report.findings[0]
@@ -107,15 +116,15 @@ def _ability(report: Report) -> list[str]:
     model = f"a {name} model" if name else "a model"
     if (gpu := by_name.get("gpu-resident")) and gpu.high is not None:
         return [f"Its GPUs decode {model} at {rate(gpu)}."]
-    none = not report.facts.gpus and report.host.source == "live" and not _gap(report, "gpu")
-    if none and (cpu := by_name.get("cpu-only")) and cpu.high is not None:
+    if has_no_gpu(report) and (cpu := by_name.get("cpu-only")) and cpu.high is not None:
         return [f"It has no GPU: its CPU decodes {model} at {rate(cpu)}."]
     return []
 
 
-def _gap(report: Report, check: str) -> bool:
-    """Whether all of a check's facts are missing."""
-    return any(gap.check == check and gap.field in ("*", "gpus") for gap in report.gaps)
+def has_no_gpu(report: Report) -> bool:
+    """Whether it is certain that there is none: all that shows one was looked at."""
+    unseen = any(gap.check == "gpu" and gap.field in ("*", "gpus") for gap in report.gaps)
+    return not report.facts.gpus and report.host.source == "live" and not unseen
 
 
 def _consequence(report: Report, first: Finding) -> list[str]:

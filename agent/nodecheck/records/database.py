@@ -10,7 +10,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -20,7 +20,7 @@ from nodecheck.policy import Retention
 from nodecheck.records import packing, place
 from nodecheck.records.figures import Metric, figures
 from nodecheck.records.retention import prune
-from nodecheck.records.series import Listed, Window, pack
+from nodecheck.records.series import Listed, Window, pack, packed_bytes
 from nodecheck.records.sqlite import (
     Connection,
     HistoryError,
@@ -33,6 +33,7 @@ from nodecheck.records.sqlite import (
 )
 from nodecheck.records.state import State, state
 from nodecheck.report import Report, from_json
+from nodecheck.units import count
 
 __all__ = [
     "HistoryError",
@@ -56,6 +57,9 @@ was wrong: windows leave it out. Source: more than any time zone or drift."""
 
 PIECE_SNAPSHOTS = 2000
 """Some hundred bytes each."""
+
+_Time = Annotated[int, msgspec.Meta(ge=-62_135_596_800, le=253_402_300_799)]
+"""Seconds since 1970 of the years 1 to 9999, which are those that datetime knows."""
 
 _ROWS = (
     "SELECT id, time, status, state, layout, figures FROM snapshots"
@@ -127,7 +131,11 @@ def _window(
 ) -> Window:
     if not rows:
         return Window()
-    ids, times, statuses, of_states, of_layouts, packed = zip(*rows, strict=True)
+    stored = msgspec.convert(rows, list[tuple[int, _Time, str, int, int, bytes]])
+    ids, times, statuses, of_states, of_layouts, packed = zip(*stored, strict=True)
+    for layout, size in set(zip(of_layouts, map(len, packed), strict=True)):
+        if size != packed_bytes(len(layouts[layout])):
+            raise packing.PackingError(f"figures of layout {layout} in {size} bytes")
     return Window(
         ids=ids,
         times=times,
@@ -176,7 +184,7 @@ def read_latest(path: Path, number: int) -> tuple[Listed, ...]:
         ).fetchall()
         return tuple(
             Listed(id=each, time=when, status=status, headline=content(each)["verdict"]["headline"])
-            for each, when, status in rows
+            for each, when, status in msgspec.convert(rows, list[tuple[int, _Time, str]])
         )
 
 
@@ -219,11 +227,14 @@ def _share(db: Connection, content: object) -> int:
 
 
 def _shared(db: Connection, number: int, kind: type[T]) -> T:
-    found = db.execute("SELECT body FROM shared WHERE id = ?", (number,)).fetchone()
+    query = "SELECT body FROM shared WHERE id = ? AND typeof(body) = 'blob'"
+    found = db.execute(query, (number,)).fetchone()
+    if found is None:
+        raise packing.PackingError(f"what it shares with others, {number}, is missing")
     try:
         return msgspec.json.decode(zlib.decompress(found[0]), type=kind)
-    except (TypeError, zlib.error) as error:
-        raise packing.PackingError(f"{kind} {number}: {error}") from error
+    except zlib.error as error:
+        raise packing.PackingError(f"what it shares with others, {number}: {error}") from error
 
 
 BASES = 4
@@ -240,7 +251,8 @@ BASE_SNAPSHOTS = 1000
 
 def _changes(db: Connection, snapshot: int, report: packing.Whole) -> tuple[int, bytes]:
     """The id of the report's base, and its changes to it."""
-    newest = db.execute("SELECT id, body FROM bases ORDER BY id DESC LIMIT ?", (BASES,)).fetchall()
+    query = "SELECT id, body FROM bases WHERE typeof(body) = 'blob' ORDER BY id DESC LIMIT ?"
+    newest = db.execute(query, (BASES,)).fetchall()
     bases: list[tuple[int, int, packing.Whole]] = []
     for number, body in newest:
         with contextlib.suppress(packing.PackingError):  # broken: what is new does without it
@@ -259,26 +271,30 @@ def _contents(db: Connection) -> Callable[[int], Any]:
 
     @functools.lru_cache(maxsize=2 * BASES)
     def base(number: int) -> packing.Whole:
-        found = db.execute("SELECT body FROM bases WHERE id = ?", (number,)).fetchone()
+        query = "SELECT body FROM bases WHERE id = ? AND typeof(body) = 'blob'"
+        found = db.execute(query, (number,)).fetchone()
         if found is None:
             raise packing.PackingError(f"its base {number} is missing")
         return packing.unpack_whole(found[0])
 
     def content(snapshot: int) -> Any:
-        found = db.execute("SELECT base, changes FROM reports WHERE id = ?", (snapshot,)).fetchone()
+        query = "SELECT base, changes FROM reports WHERE id = ? AND typeof(changes) = 'blob'"
+        found = db.execute(query, (snapshot,)).fetchone()
         if found is None:
-            raise packing.PackingError(f"the report of {snapshot} is missing")
-        return packing.unpack(found[1], base(found[0]))
+            raise packing.PackingError(f"@{snapshot}: its report is missing")
+        try:
+            return packing.unpack(found[1], base(found[0]))
+        except packing.PackingError as error:
+            raise packing.PackingError(f"@{snapshot}: {error}") from error
 
     return content
 
 
 def _span(db: Connection, since: int | None) -> tuple[int, int]:
     """The first and the last time that a window reaches over."""
-    last = db.execute("SELECT time FROM snapshots ORDER BY id DESC LIMIT 1").fetchone()
-    first, *_ = db.execute("SELECT min(time) FROM snapshots").fetchone()
-    latest = max(int(time.time()), *(last or (0,))) + MISDATED_SECONDS
-    return (first or 0) if since is None else since, latest
+    ends = "SELECT min(time), (SELECT time FROM snapshots ORDER BY id DESC LIMIT 1) FROM snapshots"
+    first, last = msgspec.convert(db.execute(ends).fetchone(), tuple[_Time, _Time])
+    return first if since is None else since, max(int(time.time()), last) + MISDATED_SECONDS
 
 
 _DATE = re.compile(r"@(\d{4}-\d\d-\d\d)(?:T(\d\d:\d\d))?")
@@ -302,5 +318,9 @@ def _query(reference: str) -> tuple[str, tuple[int]]:
 
 def _extent(db: Connection) -> str:
     """What there is, for who asked for something else."""
-    count, first, last = db.execute("SELECT count(*), min(id), max(id) FROM snapshots").fetchone()
-    return f"it holds {count} snapshots, @{first} to @{last}" if count else "it is empty"
+    number, first, last, oldest = db.execute(
+        "SELECT count(*), min(id), max(id), strftime('%Y-%m-%dT%H:%M', min(time), 'unixepoch')"
+        " FROM snapshots"
+    ).fetchone()
+    ids = " to ".join(dict.fromkeys((f"@{first}", f"@{last}")))
+    return f"it holds {count(number, 'snapshot')}, {ids}, the oldest @{oldest}"

@@ -50,7 +50,7 @@ class Difference(Struct, frozen=True, kw_only=True):
 
 
 def differences(before: State, after: State) -> tuple[Difference, ...]:
-    """What differs: nodecheck's version, then traits, then findings, the gravest first.
+    """What differs: nodecheck's version and policy, then traits, then findings, the gravest first.
 
     What one side could not see is no difference. Of a device that came or went its first trait is
     told.

@@ -107,6 +107,11 @@ def pack(found: Sequence[Figure]) -> tuple[tuple[Metric, ...], bytes]:
     )
 
 
+def packed_bytes(number: int) -> int:
+    """How long what `pack` makes of so many figures is."""
+    return 8 * number + (number + 7) // 8
+
+
 def picked(window: Window, kind: Kind) -> dict[int, Picked]:
     """The figures of a kind in each layout that has any; what is not of it is skipped over."""
     found = {}

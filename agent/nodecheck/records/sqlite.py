@@ -67,14 +67,17 @@ def told(path: Path) -> Iterator[None]:
 
 _NONE_YET = "no history yet; nodecheck snapshot begins one"
 _FULL = "no space is left on its file system"
+_DAMAGED = "damaged; move it away, and the next snapshot begins a new one"
 _WORDS = {
     "disk is full": _FULL,
     "readonly": "it or its folder is read-only",
     "unable to open": "it or its folder cannot be opened for writing",
     "disk I/O": "its file system fails: it is over a quota, or broken",
     "locked": f"another program has held it for {BUSY_SECONDS:g} s",
-    "malformed": "damaged; move it away, and the next snapshot begins a new one",
-    "not a database": "damaged; move it away, and the next snapshot begins a new one",
+    "malformed": _DAMAGED,
+    "not a database": _DAMAGED,
+    "unsupported file format": _DAMAGED,
+    "constraint failed": _DAMAGED,
 }
 """What SQLite says, and what that means to who runs us."""
 
@@ -108,6 +111,8 @@ def reading(path: Path) -> Iterator[Connection]:
                 older = "of an older nodecheck; nodecheck snapshot renews it"
                 raise HistoryError(f"{path}: {older if version else _NONE_YET}")
             db.execute("BEGIN")
+            if db.execute("SELECT 1 FROM snapshots LIMIT 1").fetchone() is None:
+                raise HistoryError(f"{path}: {_NONE_YET}")
             yield db
 
 

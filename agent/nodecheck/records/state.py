@@ -17,8 +17,8 @@ HOST_NAME = "host name"
 UNNAMED = (None, "", "(none)", "localhost", "localhost.localdomain")
 """Host names that tell no node from another."""
 
-VERSION = "nodecheck"
-"""The trait that tells which rules judged: others may find more, or less, on the same node."""
+VERSION, POLICY = "nodecheck", "policy"
+"""Traits that tell what judged: others may find more, or less, on the same node."""
 
 
 class Trait(Struct, frozen=True):
@@ -117,6 +117,7 @@ def _driver_is_silent(report: Report) -> bool:
 def _traits(report: Report) -> Iterator[Trait]:
     host = (
         Trait("host", "version", VERSION, None, report.nodecheck_version),
+        Trait("host", "policy", POLICY, None, report.policy or ""),
         Trait("host", "name", HOST_NAME, None, report.host.name or ""),
         Trait("host", "kernel", "kernel", None, report.host.kernel or ""),
     )

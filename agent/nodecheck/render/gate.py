@@ -4,35 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nodecheck.judge.gate.answers import Answer
+from nodecheck.judge.gate.answers import Answer, why_unknown
 from nodecheck.judge.gate.gate import NODE, Gate, expired_waivers
+from nodecheck.judge.gate.requirements import INSTRUCTION_SETS
 from nodecheck.judge.gate.serving import choose
+from nodecheck.judge.verdict import has_no_gpu, unjudged
 from nodecheck.model import Finding, Severity, Status, faults
 from nodecheck.plan import Plan
+from nodecheck.policy import Policy, Waiver
 from nodecheck.render.layout import printable
-from nodecheck.report import Report
-from nodecheck.units import gib
+from nodecheck.render.policy import ends_soon, until
+from nodecheck.report import Report, in_utc
+from nodecheck.units import count, gib
 from nodecheck.words import FIRST_LINE_BYTES, first_line, without_controls
 
 MORE = "; ..."
 
+TELL = ("flags", "total_bytes", "filesystems", "gpus")
+"""The facts without which their subject is not judged."""
+
 
 def headline(told: Gate) -> str:
-    """The status and what it rests on, worst first, in at most 80 bytes.
+    """The status and what decides it, worst first, in at most 80 bytes.
 
-    A node without a finding is worth no word where something was asked for.
+    What is met is counted where something is not. A node without a finding is worth no word where
+    something was asked for.
     """
-    well = [a for a in told.answers if a.name == NODE and a.status is Status.OK]
-    answers = [a for a in told.answers if a not in well] or well
-    first, *others = dict.fromkeys(without_controls(answer.text) for answer in answers)
-    line = f"{told.status.value.upper()} {first}"
+    asked = [answer for answer in told.answers if answer.name != NODE]
+    met = [answer for answer in asked if answer.status is Status.OK]
+    deciding = [answer for answer in told.answers if answer.status is not Status.OK]
+    well = sorted(met, key=lambda answer: answer.name == INSTRUCTION_SETS) or told.answers
+    texts = dict.fromkeys(without_controls(answer.text) for answer in deciding or well)
+    line = _fitting(told.status.value.upper(), *texts)
+    counted = f"; {count(len(met), 'requirement')} met"
+    has_room = len(f"{line}{counted}".encode()) <= FIRST_LINE_BYTES and not line.endswith(MORE)
+    if deciding and met and has_room:
+        line += counted
+    return first_line(line)
+
+
+def _fitting(status: str, first: str, *others: str) -> str:
+    """The first part, and as many of the others as there is room for."""
+    line = f"{status} {first}"
     for number, part in enumerate(others, 1):
         after = "" if number == len(others) else MORE
         if len(f"{line}; {part}{after}".encode()) > FIRST_LINE_BYTES:
-            line += MORE
-            break
+            return line + MORE
         line += f"; {part}"
-    return first_line(line)
+    return line
 
 
 def figures(told: Gate, report: Report) -> str:
@@ -67,9 +86,9 @@ def _number(value: float) -> str:
 
 
 def grounds(
-    told: Gate, report: Report, plan: Plan | None, way: str | None, *, bars: bool
+    told: Gate, report: Report, policy: Policy, plan: Plan | None, way: str | None, *, bars: bool
 ) -> list[str]:
-    """A line each: what was asked for, findings with what to do, waivers that are over, the model.
+    """A line each: what was asked for, findings with what to do, waivers, the model.
 
     `way` is the strategy that was named. Without `bars` no line holds a bar, which would begin
     figures there: a command with one is left to `nodecheck explain`.
@@ -77,8 +96,10 @@ def grounds(
     found = faults(report.findings)
     lines = [
         *(f"{a.name}: {a.status.value}: {a.text}" for a in told.answers if a.name != NODE),
+        *_unjudged(report, policy),
         *(_finding(finding, bars=bars) for finding in found),
         *expired_waivers(found),
+        *_waivers(report, policy.waivers),
         *(_model(plan, way) if plan else ()),
         f"node: {report.verdict.headline}",
     ]
@@ -90,6 +111,28 @@ def _finding(finding: Finding, *, bars: bool) -> str:
     if "|" in remedy and not bars:
         remedy = f"nodecheck explain {finding.id}"
     return f"{finding.severity.value}: {finding.id}, {finding.subject}: {remedy}"
+
+
+def _unjudged(report: Report, policy: Policy) -> Iterator[str]:
+    """Each subject that the policy requires and that was not judged."""
+    for subject in unjudged(report, policy):
+        absent = subject == "gpu" and has_no_gpu(report)
+        why = "there is none" if absent else f"not judged: {why_unknown(report, subject, *TELL)}"
+        yield f"required: {subject}: {why}"
+
+
+def _waivers(report: Report, waivers: tuple[Waiver, ...]) -> Iterator[str]:
+    """The findings that are lived with, and waivers that end soon though they waive nothing now."""
+    today = in_utc(report.time).date()
+    in_force = [waiver for waiver in waivers if waiver.holds(today)]
+    for finding in report.findings:
+        used = next((waiver for waiver in in_force if waiver.covers(finding)), None)
+        if used and finding.waived is not None:
+            yield f"waived: {finding.id}, {finding.subject}: {until(used, today)}: {used.reason}"
+    for waiver in in_force:
+        if ends_soon(waiver, today) and not any(map(waiver.covers, report.findings)):
+            where = f", {waiver.subject}" if waiver.subject else ""
+            yield f"waiver of {waiver.id}{where}: {until(waiver, today)}: {waiver.reason}"
 
 
 def _model(plan: Plan, way: str | None) -> Iterator[str]:

@@ -6,11 +6,14 @@ from collections.abc import Iterator
 
 from nodecheck.judge.known_good import KnownGood
 from nodecheck.judge.node_words import node_words
+from nodecheck.model import faults
 from nodecheck.policy import in_units
 from nodecheck.render.layout import printable, wrap
 from nodecheck.report import Report
+from nodecheck.units import listed
 
 WIDTH = 98
+IDS_TOLD = 3
 
 
 def toml(known: KnownGood, report: Report) -> str:
@@ -18,8 +21,9 @@ def toml(known: KnownGood, report: Report) -> str:
     return "\n".join((*_head(report), *_required(known), *_asked(known), *_left_out(known), ""))
 
 
-def told(known: KnownGood) -> Iterator[str]:
-    """A line on each thing that is left out."""
+def told(known: KnownGood, report: Report) -> Iterator[str]:
+    """A line on a node that is not in order, and on each thing that is left out."""
+    yield from _not_in_order(report)
     for each in known.left_out:
         yield printable(f"Left out: {each.name}: {'; '.join(each.why)}")
 
@@ -29,6 +33,15 @@ def _head(report: Report) -> Iterator[str]:
     drawn = f"Drawn by nodecheck {report.nodecheck_version} on {report.time} from {node}."
     yield from _comment(drawn)
     yield from _comment("nodecheck gate --policy FILE holds a node to it.")
+    for line in _not_in_order(report):
+        yield from _comment(line)
+
+
+def _not_in_order(report: Report) -> Iterator[str]:
+    if found := faults(report.findings):
+        ids = listed([finding.id for finding in found], IDS_TOLD)
+        status = report.verdict.status.value.upper()
+        yield f"This node is {status} ({ids}): not a known-good one"
 
 
 def _required(known: KnownGood) -> Iterator[str]:

@@ -32,8 +32,15 @@ def render(policy: Policy, today: datetime.date, width: int) -> list[Line]:
 
 
 def _usable(policy: Policy, today: datetime.date) -> str:
-    expired = [waiver for waiver in policy.waivers if not waiver.holds(today)]
-    return f"can be used; {count(len(expired), 'waiver')} expired" if expired else "can be used"
+    expired = sum(not waiver.holds(today) for waiver in policy.waivers)
+    ending = sum(ends_soon(waiver, today) for waiver in policy.waivers)
+    told = ["can be used"]
+    if expired:
+        told.append(f"{count(expired, 'waiver')} expired")
+    if ending:
+        end = "ends" if ending == 1 else "end"
+        told.append(f"{count(ending, 'waiver')} {end} within {SOON.days} days")
+    return "; ".join(told)
 
 
 def _section(label: str, items: tuple[str, ...], width: int) -> list[Line]:
@@ -66,17 +73,21 @@ def _waived(waivers: tuple[Waiver, ...], today: datetime.date) -> Iterator[str]:
     for number, waiver in enumerate(waivers):
         where = f" on {waiver.subject}" if waiver.subject else ""
         twice = ", named twice" if _is_covered(waiver, waivers[:number]) else ""
-        yield f"{waiver.id}{where}: {_until(waiver, today)}{twice}: {waiver.reason}"
+        yield f"{waiver.id}{where}: {until(waiver, today)}{twice}: {waiver.reason}"
 
 
-def _until(waiver: Waiver, today: datetime.date) -> str:
+def ends_soon(waiver: Waiver, today: datetime.date) -> bool:
+    """Whether it holds, and not for long."""
+    return waiver.expires is not None and waiver.holds(today) and waiver.expires - today <= SOON
+
+
+def until(waiver: Waiver, today: datetime.date) -> str:
+    """How long it holds, with the days that are left."""
     if waiver.expires is None:
         return "for good"
     if not waiver.holds(today):
         return f"expired on {waiver.expires}"
-    left = waiver.expires - today
-    soon = f" ({count(left.days, 'day')} left)" if left <= SOON else ""
-    return f"until {waiver.expires}{soon}"
+    return f"until {waiver.expires} ({count((waiver.expires - today).days, 'day')} left)"
 
 
 def _is_covered(waiver: Waiver, earlier: tuple[Waiver, ...]) -> bool:

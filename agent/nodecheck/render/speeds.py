@@ -68,7 +68,7 @@ def _bars(each: Strategy) -> Iterator[charts.Bar]:
 
 
 def _scale(bars: list[charts.Bar]) -> Scale:
-    """From the slowest to the fastest, a power of ten at least."""
-    least = max(min(bar.low for bar in bars), SLOWEST)
-    most = max(*(bar.high for bar in bars), 10 * least)
-    return Scale(least, most, logarithmic=True)
+    """From a tenth of the slowest to the fastest, or ten times the slowest."""
+    slowest = max(min(bar.low for bar in bars), 10 * SLOWEST)
+    most = max(*(bar.high for bar in bars), 10 * slowest)
+    return Scale(slowest / 10, most, logarithmic=True)

@@ -13,7 +13,7 @@ from nodecheck.judge.gate.answers import Answer
 from nodecheck.judge.gate.gate import expired_waivers, gate
 from nodecheck.model import Finding, Severity, Status, Verdict
 from nodecheck.policy import Policy, Requirements, Waiver
-from nodecheck.report import Report
+from nodecheck.report import HostInfo, Report
 from tests.judge.gate.nodes import node
 from tests.render.benches import SLOW
 
@@ -45,6 +45,14 @@ def test_the_nodes_own_status_counts(report: Report, text: str) -> None:
     told = gate(report, Policy(), None)
     assert told.status is report.verdict.status
     assert [answer.text for answer in told.answers] == [text]
+
+
+def test_a_gpu_that_is_certainly_not_there_is_not_called_unjudged() -> None:
+    report = replace(judged(Status.UNKNOWN), host=HostInfo(source="live", holds=("cpu", "gpu")))
+    told = gate(report, Policy(required=("gpu",)), None)
+    assert told.answers[0].text == "a GPU is required and there is none"
+    both = gate(report, Policy(required=("cpu", "gpu")), None)
+    assert both.answers[0].text == "not judged: cpu; a GPU is required and there is none"
 
 
 def test_the_worst_comes_first_and_of_equals_what_was_asked_for() -> None:

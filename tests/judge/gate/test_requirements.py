@@ -36,6 +36,12 @@ def test_instruction_sets_must_be_usable(facts: Facts, status: str, text: str) -
     assert told(node(facts, UNREAD), instruction_sets=NEEDED) == (status, text, None)
 
 
+def test_of_many_instruction_sets_the_number_is_told() -> None:
+    assert told(node(cpu(AVX2, AVX2)), instruction_sets=AVX2)[1] == (
+        f"{len(AVX2)} instruction sets"
+    )
+
+
 def test_those_of_another_architecture_are_for_other_nodes() -> None:
     asked = (*NEEDED, "asimddp")
     assert told(node(cpu(AVX2, AVX2)), instruction_sets=asked)[:2] == ("ok", "avx2, fma")

@@ -38,7 +38,7 @@ def answer(plan: Plan, name: str | None, minimum: float | None, *gaps: Gap) -> A
          "gpu-resident not viable: VRAM size"),
         (MOE, None, 30, "ok", "expert-offload 31-48 tok/s >= 30"),
         (THREE_L40, "tensor-parallel", 20, "unknown",
-         "tensor-parallel 124 tok/s or less, >= 20 not known"),
+         "tensor-parallel 124 tok/s or less, whether it reaches 20 is not known"),
         (THREE_L40, "tensor-parallel", 200, "critical", "tensor-parallel 124 tok/s or less, < 200"),
         (THREE_L40, "tensor-parallel", None, "unknown",
          "tensor-parallel not known: link between the cards, not measured"),

@@ -31,8 +31,9 @@ def dram_read(report: Report, least: float) -> Answer:
     rate = best.median_bytes_per_second
     if _highest(reads) < least:
         return _answer(Status.CRITICAL, _told(rate, least), rate, least)
-    doubt = f"{gb_per_second(rate)} ({', '.join(best.flags) or 'fewer threads alone are sure'})"
-    return _answer(Status.UNKNOWN, f"{doubt}, >= {gb_per_second(least)} not known", None, least)
+    doubt = f"{gb_per_second(rate)}, whether it reaches {gb_per_second(least)} is not known"
+    why = ", ".join(best.flags) or "fewer threads alone are sure"
+    return _answer(Status.UNKNOWN, f"{doubt}: {why}", None, least)
 
 
 def _answer(status: Status, said: str, value: float | None, least: float) -> Answer:

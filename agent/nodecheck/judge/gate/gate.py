@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from nodecheck.judge.gate.answers import WORST_FIRST, Answer
 from nodecheck.judge.gate.requirements import requirements
-from nodecheck.judge.verdict import unjudged
+from nodecheck.judge.verdict import unjudged, without
 from nodecheck.model import Finding, Status, Struct, faults
 from nodecheck.policy import Policy
 from nodecheck.report import Report
@@ -51,5 +51,5 @@ def _node(report: Report, policy: Policy) -> Answer:
         but = f" but {count(waived, 'waived finding')}" if waived else ""
         text = f"nothing{but} was found that holds this node back"
     else:
-        text = f"not judged: {', '.join(unjudged(report, policy))}"
+        text = "; ".join(without(report, unjudged(report, policy)))
     return Answer(name=NODE, status=report.verdict.status, text=text)

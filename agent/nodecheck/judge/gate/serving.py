@@ -126,7 +126,7 @@ def _by_ceiling(name: str, high: float, minimum: float) -> tuple[Status, str]:
     reach = f"{name} {figure(high)} {TOKENS} or less"
     if high < minimum:
         return Status.CRITICAL, f"{reach}, {sign(high, minimum, figure)} {minimum:g}"
-    return Status.UNKNOWN, f"{reach}, >= {minimum:g} not known"
+    return Status.UNKNOWN, f"{reach}, whether it reaches {minimum:g} is not known"
 
 
 def _by_verdict(chosen: Strategy) -> tuple[Status, str]:

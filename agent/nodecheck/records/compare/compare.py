@@ -16,10 +16,10 @@ from nodecheck.records.compare.findings import findings
 from nodecheck.records.compare.headline import headline
 from nodecheck.records.compare.strategies import is_alike, strategies
 from nodecheck.records.differences import differences
-from nodecheck.records.state import UNNAMED, VERSION, State, state
+from nodecheck.records.state import HOST_NAME, POLICY, UNNAMED, VERSION, State, state
 from nodecheck.report import Report, in_utc
 
-IN_HEADING = ("host name", VERSION)
+IN_HEADING = (HOST_NAME, VERSION, POLICY)
 """Traits that are told with the two sides."""
 
 

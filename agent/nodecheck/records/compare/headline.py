@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from nodecheck.checks.cpu.isa import by_importance
 from nodecheck.judge.verdict import rate, span
 from nodecheck.model import Severity, Strategy
+from nodecheck.records.compare import figure_words
 from nodecheck.records.compare.comparison import (
-    Certainty,
     FigurePair,
     FindingPair,
     Outcome,
@@ -17,11 +16,11 @@ from nodecheck.records.compare.comparison import (
 )
 from nodecheck.records.differences import Difference
 from nodecheck.records.figures import Kind
-from nodecheck.units import count, listed, times
+from nodecheck.units import count, listed
 
 SAME = "No difference beyond noise."
-NAMED, FIGURES_NAMED = 3, 2
-"""Things of one kind, and figures, that the sentence names; the rest are counted."""
+NAMED = 3
+"""Things of one kind that the sentence names; the rest are counted."""
 
 _WITH_POINT = {"sse4_1": "SSE4.1", "sse4_2": "SSE4.2"}
 _CPU = ("CPU", "x86-64 level", "CPU flags", "instruction sets")
@@ -37,14 +36,16 @@ def headline(
 ) -> tuple[str, bool]:
     """The sentence, and whether anything differs.
 
-    What moved stands beside what changed: that one made the other is not said.
+    What was measured or counted, and what moved, stands beside what changed: that one made the
+    other is not said.
     """
     cpu = _cpu(traits, guest=guest)
     others = [each for each in traits if not cpu or each.name not in _CPU]
     infos = [each for each in findings if {each.before, each.after} <= {None, Severity.INFO}]
     grave = [f for f in findings if f not in infos and not (cpu and _is_cured(f))]
     node = [*cpu, *_others(others), *_findings(grave)]
-    changed = node or _figures(figures) or _findings(infos)
+    measured = [*filter(None, [figure_words.rates(figures)]), *figure_words.risen(figures)]
+    changed = [*node, *measured] or figure_words.others(figures) or _findings(infos)
     moved = [each for each in strategies if each.moved]
     disturbed = _disturbed(figures) if moved else ""
     if not changed and (disturbed or not moved):
@@ -142,22 +143,6 @@ def _findings(findings: Sequence[FindingPair]) -> list[str]:
         ids = list(dict.fromkeys(f.id for f in findings if f.outcome is outcome))
         told += [f"{listed(ids, NAMED)} {outcome.value}"] if ids else []
     return told
-
-
-def _figures(figures: Sequence[FigurePair]) -> list[str]:
-    """What was measured or counted, the largest difference first."""
-    found = [f for f in figures if f.certainty in (Certainty.BEYOND, Certainty.UNKNOWN)]
-    found.sort(key=lambda f: -abs(math.log(f.ratio)) if f.ratio else -math.inf)
-    rest = len(found) - FIGURES_NAMED
-    more = [count(rest, "more figure")] if rest > 0 else []
-    return [*map(_figure, found[:FIGURES_NAMED]), *more]
-
-
-def _figure(pair: FigurePair) -> str:
-    if pair.ratio:
-        return f"{pair.metric.name} is {times(pair.ratio)} what it was"
-    ends = (f"{side.value:,.0f}" if side else "-" for side in (pair.before, pair.after))
-    return f"{pair.metric.name} {' -> '.join(ends)}"
 
 
 def _ways(moved: Sequence[StrategyPair]) -> str:

@@ -56,15 +56,16 @@ def name(nodes: Sequence[Node]) -> Named:
 
 
 def _without_copies(nodes: Iterable[Node], left_out: list[LeftOut]) -> Iterator[Node]:
-    seen: dict[tuple[str | None, int], list[Node]] = defaultdict(list)
+    """The one with the shortest name of those that are the same: "a.json", not "a copy.json"."""
+    alike: dict[Node, list[Node]] = defaultdict(list)
     for node in nodes:
-        alike = seen[node.name, node.time]
-        same = next((n for n in alike if replace(n, file=node.file) == node), None)
-        if same is None:
-            alike.append(node)
-            yield node
-        else:
-            left_out.append(LeftOut(node.file, f"a copy of {same.file}"))
+        alike[replace(node, file="")].append(node)
+    for same in alike.values():
+        first = min(same, key=lambda node: (len(node.file), node.file))
+        yield first
+        left_out += (
+            LeftOut(node.file, f"a copy of {first.file}") for node in same if node is not first
+        )
 
 
 def _are_clones(group: Sequence[Node]) -> bool:

@@ -71,7 +71,7 @@ class Share(Struct, frozen=True):
 
 
 class Split(Struct, frozen=True, kw_only=True):
-    """In this a group is of several kinds, none of them few."""
+    """In this a group is of several kinds: none of them is few, or nodes are too few to tell."""
 
     name: str
     shares: tuple[Share, ...]

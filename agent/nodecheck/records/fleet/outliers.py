@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
 from nodecheck.model import Struct
+from nodecheck.records.compare.figures import differ
 from nodecheck.records.figures import REPEATS_SHARE, Figure, Metric
 from nodecheck.records.fleet.nodes import Node
 from nodecheck.records.fleet.odd import FEWEST, About, Oddity, Share, Split, few
@@ -78,7 +79,7 @@ def outliers(nodes: Sequence[Node]) -> Outliers:
     typical = median(column.share for column in enough) if enough else 0.0
     shares = {c.metric.name: max(c.share, typical, SPREAD_LEAST) for c in enough}
     odd: list[tuple[int, Oddity]] = []
-    splits: list[Split] = []
+    splits = [split for c in columns if len(c.values) < FEWEST and (split := _apart(c))]
     for column in enough:
         beyond = list(_beyond(column, shares[column.metric.name]))
         if len(beyond) > few(len(column.values)):
@@ -197,6 +198,26 @@ def _split(column: _Column, beyond: set[int]) -> Split:
     shares = [Share(median(values), len(values)) for values in parts.values()]
     shares.sort(key=lambda each: -each.nodes)
     return Split(name=column.metric.name, shares=tuple(shares), metric=column.metric)
+
+
+def _apart(column: _Column) -> Split | None:
+    """Of too few nodes to tell the odd one those that lie apart as two reports do."""
+    parts: list[list[Figure]] = []
+    for figure in sorted((each for _, each in column.found), key=lambda each: each.value):
+        if not parts or _is_beyond(parts[-1][-1], figure):
+            parts.append([])
+        parts[-1].append(figure)
+    shares = [Share(median(each.value for each in part), len(part)) for part in reversed(parts)]
+    shares.sort(key=lambda each: -each.nodes)
+    split = Split(name=column.metric.name, shares=tuple(shares), metric=column.metric)
+    return split if len(parts) > 1 else None
+
+
+def _is_beyond(lower: Figure, upper: Figure) -> bool:
+    """Whether one is higher than runs repeat, and its passes lie above those of the other."""
+    if not differ(lower.value, upper.value, REPEATS_SHARE):
+        return False
+    return lower.high is None or upper.low is None or lower.high < upper.low
 
 
 def _spread(column: _Column, share: float | None) -> Spread:

@@ -55,7 +55,7 @@ class Drift(Struct, frozen=True, kw_only=True):
 
     `since` is when it left (seconds since 1970), `spread` how far stretches of days strayed from
     `before` by themselves, as a share of it, and `points` how many clean measurements tell it.
-    `gradual`: a slope over all the time from `since` on, not a step.
+    `worse`: it went the wrong way. `gradual`: a slope over all the time from `since` on, no step.
     """
 
     metric: Metric
@@ -64,17 +64,13 @@ class Drift(Struct, frozen=True, kw_only=True):
     after: float
     spread: float
     points: int
+    worse: bool
     gradual: bool
 
     @property
     def change(self) -> float:
         """By how much, as a share of `before`: -0.1 is a tenth less."""
         return self.after / self.before - 1
-
-    @property
-    def worse(self) -> bool:
-        """Whether it went the wrong way."""
-        return (self.after < self.before) == (self.metric.more_is_better is True)
 
 
 class _Fit(Struct, frozen=True, kw_only=True):
@@ -111,6 +107,7 @@ def drift(series: Series) -> Drift | None:
         after=best.after,
         spread=best.stray / best.before,
         points=len(points),
+        worse=(best.after < best.before) == (series.metric.more_is_better is True),
         gradual=best.gradual,
     )
 

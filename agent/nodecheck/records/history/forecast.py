@@ -42,35 +42,46 @@ HORIZON_DAYS = 365
 
 
 class Forecast(Struct, frozen=True, kw_only=True):
-    """Room that shrinks: `now` is what is left, `per_day` what goes a day (slowest, fastest).
+    """Room that shrinks: `left` is what there was at `newest` (seconds since 1970), its last point.
 
-    `days` are those until nothing is left (soonest, latest).
+    `per_day` is what goes a day (slowest, fastest), `days` are those from the time of asking until
+    nothing is left (soonest, latest).
     """
 
     metric: Metric
-    now: float
+    left: float
+    newest: int
     per_day: tuple[float, float]
     days: tuple[float, float]
 
 
-def forecasts(hourly: Iterable[Series]) -> tuple[Forecast, ...]:
-    """Of series with a point an hour at most: the soonest full first."""
-    found = [each for series in hourly if (each := forecast(series))]
+def forecasts(hourly: Iterable[Series], now: int) -> tuple[Forecast, ...]:
+    """Of series with a point an hour at most, asked at `now`: the soonest full first."""
+    found = [each for series in hourly if (each := forecast(series, now))]
     return tuple(sorted(found, key=lambda each: (each.days, each.metric.name)))
 
 
-def forecast(series: Series) -> Forecast | None:
+def forecast(series: Series, now: int) -> Forecast | None:
     """When there will be nothing left, None where that shows no trend or is far off."""
     points = series.points()
     per_day = next((loss for part in _parts(points) if (loss := _loss(part))), None)
     if per_day is None:
         return None
-    newest, now = points[-1]
-    lately = [value for time, value in points if time >= newest - DAY]
-    days = min(lately) / per_day[1], max(lately) / per_day[0]
+    newest, left = points[-1]
+    days = _days(points, per_day, now)
     if days[0] > HORIZON_DAYS:
         return None
-    return Forecast(metric=series.metric, now=now, per_day=per_day, days=days)
+    return Forecast(metric=series.metric, left=left, newest=newest, per_day=per_day, days=days)
+
+
+def _days(points: Points, per_day: tuple[float, float], now: int) -> tuple[float, float]:
+    """From each point of the last day with each loss; what comes and goes is in the range so."""
+    slowest, fastest = per_day
+    lately = [(time, value) for time, value in points if time >= points[-1][0] - DAY]
+    return (
+        max(0.0, min(value / fastest - (now - time) / DAY for time, value in lately)),
+        max(0.0, *(value / slowest - (now - time) / DAY for time, value in lately)),
+    )
 
 
 def _parts(points: Points) -> Iterator[Points]:

@@ -12,14 +12,19 @@ from nodecheck.records.series import Window, picked
 LOG = "kernel_log", "source"
 """The fact that tells whether the kernel's log was read."""
 
+HARMLESS = ("ecc_corrected", "ram_corrected", "aer_correctable", "pcie_replays")
+"""Counters of what the hardware put right. Source: the names of the kernel and of NVML."""
+
 
 class Growth(Struct, frozen=True, kw_only=True):
     """A counter that rose `by` so many within `over_seconds`, from when it was first read to last.
 
-    `newest` is the time of the snapshot that showed the last rise (seconds since 1970).
+    `newest` is the time of the snapshot that showed the last rise (seconds since 1970). `fault`:
+    nothing put right what it counts.
     """
 
     metric: Metric
+    fault: bool
     by: float
     over_seconds: int
     newest: int
@@ -31,6 +36,7 @@ def growths(window: Window) -> tuple[Growth, ...]:
     found = [
         Growth(
             metric=metric,
+            fault=not metric.name.startswith(HARMLESS),
             by=each.by,
             over_seconds=spans[metric][1] - spans[metric][0],
             newest=each.newest,

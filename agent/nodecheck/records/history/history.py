@@ -16,7 +16,7 @@ SCHEMA_VERSION = 1
 
 
 class History(Struct, frozen=True, kw_only=True):
-    """`count` snapshots from `first` to `last` (seconds since 1970), and what they tell.
+    """`count` snapshots from `first` to `last`, and what they told at `time` (seconds since 1970).
 
     `untold` are the members that are empty because nothing of the kind could be told, `notes`
     sentences on what could not be concluded, and why. `latest` are the snapshots stored last of
@@ -25,6 +25,7 @@ class History(Struct, frozen=True, kw_only=True):
 
     schema_version: int = SCHEMA_VERSION
     node: str | None
+    time: int
     count: int
     first: int | None
     last: int | None
@@ -37,18 +38,19 @@ class History(Struct, frozen=True, kw_only=True):
     latest: tuple[Listed, ...] = ()
 
 
-def make_history(window: Window, latest: tuple[Listed, ...] = ()) -> History:
-    """The history of the node whose snapshots these are."""
+def make_history(window: Window, now: int, latest: tuple[Listed, ...] = ()) -> History:
+    """The history of the node whose snapshots these are, asked at `now` (seconds since 1970)."""
     rates, rooms = hourly(window, Kind.RATE), hourly(window, Kind.ROOM)
     changed, drifted = changes(window), drifts(rates)
     return History(
         node=_node(window),
+        time=now,
         count=len(window.ids),
         first=window.times[0] if window.times else None,
         last=window.times[-1] if window.times else None,
         changes=changed,
         drifts=drifted,
-        forecasts=forecasts(rooms),
+        forecasts=forecasts(rooms, now),
         growths=growths(window),
         untold=untold(window, rates, rooms),
         notes=(*notes(window, rates, rooms), *of_ourselves(changed, drifted)),

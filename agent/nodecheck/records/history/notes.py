@@ -12,7 +12,7 @@ from nodecheck.records.history.drift import Drift
 from nodecheck.records.history.growth import span_of_log, spans_read
 from nodecheck.records.series import DAY, HOUR, Series, Window, picked
 from nodecheck.records.state import VERSION
-from nodecheck.units import count
+from nodecheck.units import count, listed
 
 Untold = Literal["drifts", "forecasts", "growths"]
 
@@ -53,7 +53,7 @@ def of_ourselves(changed: Iterable[Change], drifted: Iterable[Drift]) -> Iterato
     """A figure that left its level with an update may be measured otherwise."""
     updates = [each.time for each in changed if each.difference.name == VERSION]
     if any(abs(each.since - time) < DAY for each in drifted for time in updates):
-        yield "nodecheck changed on the day that a figure drifted from: it may measure otherwise"
+        yield "A drift began on the day that nodecheck was changed, which may measure otherwise now"
 
 
 def _unmeasured(window: Window) -> Iterator[str]:
@@ -62,36 +62,44 @@ def _unmeasured(window: Window) -> Iterator[str]:
     if without and measured:
         yield f"{without:,} of {count(len(window.ids), 'snapshot')} hold no measurements"
     elif without:
-        yield "no snapshot holds measurements, so drift is not told (--quick leaves them out)"
+        yield "Drift needs measurements; no snapshot holds any (--quick leaves them out)"
 
 
 def _few_measurements(rates: Sequence[Series]) -> Iterator[str]:
     few = [series for series in rates if not drift.is_enough(series.clean())]
     if few:
-        clean = max(len(series.clean()) for series in few)
-        most = max(len(series.times) for series in few)
+        most = max(few, key=lambda series: len(series.clean()))
+        clean = most.clean()
+        days = len({time // DAY for time, _ in clean})
+        others = len(most.times) - len(clean)
+        disturbed = f", and {others:,} disturbed" if others else ""
         yield (
-            f"{_part(few, rates)} had too few undisturbed measurements to tell drift: {clean} of "
-            f"{most} at most, one an hour; {drift.POINTS_MIN} on {drift.DAYS_BEFORE + 1} days are "
-            "needed"
+            f"Drift needs {drift.POINTS_MIN} undisturbed measurements an hour apart, on "
+            f"{drift.DAYS_BEFORE + 1} days; {_there(few, rates, 'figures')} {len(clean)} on "
+            f"{count(days, 'day')}{disturbed}"
         )
 
 
 def _short_of_room(rooms: Sequence[Series]) -> Iterator[str]:
     few = [series for series in rooms if not forecast.is_enough(series.points())]
     if few:
-        hours = max(series.times[-1] - series.times[0] for series in few) // HOUR
+        longest = max(few, key=lambda series: series.times[-1] - series.times[0])
+        hours = (longest.times[-1] - longest.times[0]) // HOUR
         yield (
-            f"{_part(few, rooms)} of free space had too few snapshots to tell when it runs out: "
-            f"{count(hours, 'hour')} at most; {forecast.LOSSES_MIN + 1} snapshots over "
-            f"{count(forecast.SHORTEST_SECONDS // HOUR, 'hour')} are needed"
+            f"A forecast needs {forecast.LOSSES_MIN + 1} snapshots spread over "
+            f"{count(forecast.SHORTEST_SECONDS // HOUR, 'hour')}; "
+            f"{_there(few, rooms, 'figures of free space')} {len(longest.times)} over "
+            f"{count(hours, 'hour')}"
         )
     elif not rooms:
-        yield "no free space is known, so it is not told when any runs out"
+        yield "A forecast needs the free space of a file system; no snapshot holds any"
 
 
-def _part(few: Sequence[Series], every: Sequence[Series]) -> str:
-    return "all figures" if len(few) == len(every) else f"{len(few)} of {len(every)} figures"
+def _there(few: Sequence[Series], every: Sequence[Series], noun: str) -> str:
+    """There are, or some of the figures have at most."""
+    if len(few) == len(every):
+        return "there are"
+    return f"{len(few)} of {len(every)} {noun} had at most"
 
 
 def _uncounted(window: Window) -> Iterator[str]:
@@ -104,7 +112,7 @@ def _uncounted(window: Window) -> Iterator[str]:
     possible = [name for name in COUNTED if cards or name not in OF_CARDS]
     unknown = [name for name in possible if name not in _counted(window)]
     if unknown:
-        yield f"errors that could not be counted over time: {', '.join(unknown)}"
+        yield f"Error counters need two readings; fewer were made of {listed(unknown)}"
 
 
 def _counted(window: Window) -> set[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
-from nodecheck.model import Strategy
+from nodecheck.model import Severity, Strategy
 from nodecheck.records.compare.comparison import (
     Comparison,
     FigurePair,
@@ -15,9 +15,12 @@ from nodecheck.records.compare.comparison import (
     Outcome,
     StrategyPair,
 )
+from nodecheck.records.figure_names import named
 from nodecheck.render import speeds
 from nodecheck.render.compare.words import (
+    BETTER,
     SECTIONS,
+    WORSE,
     certainty_words,
     figure_words,
     finding_words,
@@ -33,8 +36,13 @@ from nodecheck.render.compare.words import (
     verdicts,
     ways,
 )
-from nodecheck.render.metrics import named
 from nodecheck.render.page import page_maker
+from nodecheck.render.styles import MARKS
+
+OUTCOMES = {Outcome.CLEARED: "ok", Outcome.UNSEEN: "unknown"}
+"""Classes of what became of a finding; any other outcome is as grave as the finding."""
+
+TONES = {BETTER: "ok", WORSE: "critical"}
 
 
 def page() -> Callable[[Comparison], str]:
@@ -54,9 +62,7 @@ def _content(made: Comparison) -> dict[str, Any]:
         "sets": sets(made.traits),
         "findings": [_finding(f) for f in made.findings if f.outcome is not Outcome.SAME],
         "figures": [
-            (title, [_figure(f) for f in rows])
-            for title, kind in SECTIONS
-            if (rows := shown(made.figures, kind))
+            _section(title, rows) for title, kind in SECTIONS if (rows := shown(made.figures, kind))
         ],
         "workload": made.after.workload,
         "speeds": speeds.speeds(_both(made.strategies)) if told else "",
@@ -72,8 +78,25 @@ def _finding(pair: FindingPair) -> dict[str, Any]:
         "id": pair.id,
         "subject": pair.subject,
         "outcome": pair.outcome.value,
+        "class": OUTCOMES.get(pair.outcome) or _grave(pair.after),
         "severity": severity.value if severity else "",
         "words": finding_words(pair),
+    }
+
+
+def _grave(severity: Severity | None) -> str:
+    return severity.value if severity in MARKS else ""
+
+
+def _section(title: str, pairs: Sequence[FigurePair]) -> dict[str, Any]:
+    """Figures of one kind; what their differences prove, where that is said of any."""
+    rows = [(_figure(pair), says := certainty_words(pair), TONES.get(says, "")) for pair in pairs]
+    spread = any(side and side.low is not None for p in pairs for side in (p.before, p.after))
+    return {
+        "title": title,
+        "caption": f"{title.capitalize()} side by side{'; in brackets p10-p90' * spread}",
+        "rows": rows,
+        "proves": any(says for _, says, _ in rows),
     }
 
 
@@ -83,7 +106,6 @@ def _figure(pair: FigurePair) -> tuple[str, ...]:
         figure_words(pair, pair.before, spread=True),
         figure_words(pair, pair.after, spread=True),
         ratio_words(pair),
-        certainty_words(pair),
     )
 
 

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 
 from nodecheck.records.compare.comparison import Comparison, FigurePair, FindingPair, Outcome, Side
 from nodecheck.records.differences import Difference
+from nodecheck.records.figure_names import named
 from nodecheck.render.compare.words import (
+    BETTER,
     SECTIONS,
+    WORSE,
     certainty_words,
     figure_words,
     finding_words,
@@ -26,7 +29,6 @@ from nodecheck.render.compare.words import (
     when,
 )
 from nodecheck.render.layout import Column, Line, Span, hanging, joined, table
-from nodecheck.render.metrics import named
 from nodecheck.render.styles import MARKS, VERDICT_STYLES, fitting
 
 INDENT = 14
@@ -42,9 +44,8 @@ STYLES = {
     **VERDICT_STYLES,
     **dict(MARKS.values()),
     Outcome.CLEARED.value: "green",
-    Outcome.APPEARED.value: "red",
-    "beyond the spread, better": "green",
-    "beyond the spread, worse": "red",
+    BETTER: "green",
+    WORSE: "red",
 }
 
 
@@ -113,8 +114,18 @@ def _findings(findings: Sequence[FindingPair], width: int) -> list[Line]:
         return []
     ids = max(len(f.id) for f in moved)
     columns = (Column("", 8), Column("", 1), Column("", ids), Column("", width - ids - 18))
-    rows: Rows = [(f.outcome.value, mark(f), f.id, finding_words(f)) for f in moved]
-    return [(), (Span("FINDINGS", "bold"),), *table(columns, rows, STYLES)[1:]]
+    lines: list[Line] = [(), (Span("FINDINGS", "bold"),)]
+    for each in moved:
+        row = (each.outcome.value, mark(each), each.id, finding_words(each))
+        lines += table(columns, [row], _styles(each))[1:]
+    return lines
+
+
+def _styles(pair: FindingPair) -> dict[str, str]:
+    """What appeared is as grave as its finding."""
+    if pair.outcome is Outcome.APPEARED and pair.after in MARKS:
+        return {**STYLES, pair.outcome.value: MARKS[pair.after][1]}
+    return STYLES
 
 
 def _figures(title: str, figures: Sequence[FigurePair], width: int) -> list[Line]:

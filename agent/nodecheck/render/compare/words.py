@@ -18,15 +18,17 @@ from nodecheck.records.compare.comparison import (
     Value,
 )
 from nodecheck.records.differences import Difference
+from nodecheck.records.figure_names import what
 from nodecheck.records.figures import Kind
-from nodecheck.render.metrics import amount, between, moment, what
+from nodecheck.render.metrics import amount, between, moment_of
 from nodecheck.render.report.terminal import told_points
 from nodecheck.render.styles import MARKS, VERDICTS
-from nodecheck.report import in_utc
 from nodecheck.units import count, times
 
 SECTIONS = (("MEASURED", Kind.RATE), ("ROOM", Kind.ROOM), ("COUNTERS", Kind.COUNTER))
 """Figures by what they are."""
+
+BETTER, WORSE = "beyond the spread, better", "beyond the spread, worse"
 
 RATES_SHOWN = 16
 """A report has 8 or so."""
@@ -40,7 +42,7 @@ def side_words(side: Side) -> tuple[str, ...]:
 
 def when(side: Side) -> str:
     """When a report was made, in UTC."""
-    return moment(int(in_utc(side.time).timestamp()))
+    return moment_of(side.time)
 
 
 def trait_name(each: Difference) -> str:
@@ -118,11 +120,7 @@ def certainty_words(pair: FigurePair) -> str:
         return f"not comparable: {_flags(pair)}"
     if pair.certainty is Certainty.UNKNOWN:
         return "no spread known"
-    return (
-        f"beyond the spread{_better(pair)}"
-        if pair.certainty is Certainty.BEYOND
-        else "within noise"
-    )
+    return _beyond(pair) if pair.certainty is Certainty.BEYOND else "within noise"
 
 
 def _flags(pair: FigurePair) -> str:
@@ -134,11 +132,11 @@ def _flags(pair: FigurePair) -> str:
     return ", ".join(f"{flag} in {' and '.join(names)}" for flag, names in sides.items())
 
 
-def _better(pair: FigurePair) -> str:
+def _beyond(pair: FigurePair) -> str:
     better = pair.metric.more_is_better
     if better is None or pair.before is None or pair.after is None:
-        return ""
-    return ", better" if (pair.after.value > pair.before.value) == better else ", worse"
+        return "beyond the spread"
+    return BETTER if (pair.after.value > pair.before.value) == better else WORSE
 
 
 def reach(strategy: Strategy | None) -> str:

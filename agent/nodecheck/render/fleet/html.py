@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nodecheck.model import Struct
+from nodecheck.records.figure_names import named
 from nodecheck.records.fleet.fleet import Cell, Fleet, Group, Row
 from nodecheck.records.fleet.outliers import SPREADS, Spread
 from nodecheck.render.fleet.words import (
@@ -17,7 +18,7 @@ from nodecheck.render.fleet.words import (
     title,
     verdict,
 )
-from nodecheck.render.metrics import amount, between, fine_percent, named
+from nodecheck.render.metrics import amount, between, fine_percent
 from nodecheck.render.page import page_maker
 from nodecheck.units import count
 

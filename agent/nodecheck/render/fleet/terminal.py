@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nodecheck.model import Status
+from nodecheck.records.figure_names import named
 from nodecheck.records.fleet.fleet import Cell, Fleet, Group, Row
 from nodecheck.records.fleet.odd import FEWEST
 from nodecheck.records.fleet.outliers import Spread
@@ -20,7 +21,7 @@ from nodecheck.render.fleet.words import (
     verdict,
 )
 from nodecheck.render.layout import Column, Line, Span, hanging, joined, printable, table
-from nodecheck.render.metrics import amount, between, fine_percent, named
+from nodecheck.render.metrics import amount, between, fine_percent
 from nodecheck.render.styles import STATUS_STYLES, fitting
 from nodecheck.units import count
 

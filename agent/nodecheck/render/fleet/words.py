@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from nodecheck.model import Status, Struct
+from nodecheck.records.figure_names import named
 from nodecheck.records.fleet.fleet import Fleet, Group, OddNode
 from nodecheck.records.fleet.odd import FEWEST, About, Oddity, Split
 from nodecheck.records.fleet.outliers import Spread
-from nodecheck.render.metrics import amount, between, moment, named
+from nodecheck.render.metrics import amount, between, moment
 from nodecheck.units import count, listed
 
 NODES_NAMED = 3
@@ -57,12 +58,13 @@ def verdict(made: Fleet) -> tuple[str, str, str]:
     """The status that it is shown as, a label and a sentence. It is on what is odd alone."""
     judged = [group for group in made.groups if group.told]
     if made.odd:
-        first = made.odd[0]
+        first, *others = made.odd
         worst = _sentence(first.node, first.oddities[0])
-        return "warning", f"{len(made.odd):,} odd", f"of {count(made.nodes, 'node')}. {worst}."
+        also = f"; also {listed([each.node for each in others], NODES_NAMED)}" if others else ""
+        said = f"of {count(made.nodes, 'node')}. {worst}{also}."
+        return "warning", f"{len(made.odd):,} odd", said
     if not judged:
-        why = f"No {FEWEST} nodes have the same hardware: which one is odd cannot be told."
-        return "unknown", "not told", why
+        return "unknown", "not told", _too_few(made)
     told = [f"{_like(judged)}."]
     grave = made.statuses.get(Status.CRITICAL, 0)
     if grave:
@@ -71,6 +73,14 @@ def verdict(made: Fleet) -> tuple[str, str, str]:
         told.append(f"{count(rest, 'node')} in groups too small to tell.")
     held = all(group.measured >= FEWEST for group in judged)
     return "warning" if grave else "ok" if held else "unknown", "none odd", " ".join(told)
+
+
+def _too_few(made: Fleet) -> str:
+    most = max((len(group.nodes) for group in made.groups if group.hardware.is_known), default=0)
+    if not most:
+        return "Too little is known of their hardware to tell which is odd."
+    here = f"here at most {most} have the same" if most > 1 else "here no two have the same"
+    return f"It takes {FEWEST} nodes of the same hardware to tell which is odd; {here}."
 
 
 def _like(judged: Sequence[Group]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nodecheck.records.differences import Difference
+from nodecheck.records.figure_names import named
 from nodecheck.records.history.changes import Change
 from nodecheck.records.history.history import History
 from nodecheck.records.series import Series
@@ -19,8 +20,9 @@ from nodecheck.render.history.terminal import (
     sections,
     severity,
     taken,
+    unchanged_words,
 )
-from nodecheck.render.metrics import moment, named
+from nodecheck.render.metrics import moment
 from nodecheck.render.page import page_maker
 
 CHANGES_MOST = 500
@@ -29,9 +31,9 @@ CHANGES_MOST = 500
 BAND = "The line is the median of each stretch of time, the band its lowest to its highest."
 GONE = {"finding": "cleared", "trait": "gone"}
 SECTIONS = {
-    "DRIFT": ("Drift", "Figures that left their level"),
-    "FORECAST": ("Forecast", "What fills up"),
-    "COUNTERS": ("Counters", "Counters that grew"),
+    "DRIFT": ("Drift", "Measurements that left their level", "change"),
+    "FORECAST": ("Forecast", "Disks that fill up", "when it is full"),
+    "COUNTERS": ("Counters", "Counters that grew", "growth"),
 }
 
 
@@ -44,6 +46,7 @@ def _content(history: History, over_time: Sequence[Series], asked: str) -> dict[
     return {
         "node": history.node,
         "title": [part for part in (history.node, *taken(history, asked)) if part],
+        "unchanged": unchanged_words(history),
         "quiet": quiet_words(history),
         "changes": [_change(each) for each in history.changes[:CHANGES_MOST]],
         "more_changes": max(0, len(history.changes) - CHANGES_MOST),
@@ -60,6 +63,7 @@ def _change(change: Change) -> dict[str, str]:
     before, after = _sides(found)
     return {
         "time": moment(change.time),
+        "snapshot": f"@{change.snapshot}",
         "class": "ok" if after == GONE["finding"] else severity(found),
         "what": label(found),
         "before": before,
@@ -70,7 +74,9 @@ def _change(change: Change) -> dict[str, str]:
 
 def _sides(found: Difference) -> tuple[str, str]:
     if not found.gained and not found.lost:
-        return found.before or "-", found.after or GONE[found.kind]
+        appeared = found.kind == "finding" and found.before is None
+        after = f"appeared ({found.after})" if appeared else found.after
+        return found.before or "-", after or GONE[found.kind]
     lost, gained = ", ".join(ordered(found.lost)), ", ".join(ordered(found.gained))
     return f"lost {lost}" if lost else "-", f"gained {gained}" if gained else "-"
 

@@ -21,19 +21,19 @@ def lines(pieces: Iterable[Window]) -> Iterator[bytes]:
 
     Numbers are in the unit that the heading names.
     """
-    column: dict[str, int] | None = None
+    column: dict[tuple[str, str], int] | None = None
     for piece in pieces:
         if column is None:
             metrics = (each for layout in piece.layout_by_id.values() for each in layout)
-            headings = dict.fromkeys(map(_heading, metrics))
-            column = {heading: number for number, heading in enumerate(headings)}
-            yield _line([*FIRST, *headings])
+            named = {(each.name, each.unit): _heading(each) for each in metrics}
+            column = {name: number for number, name in enumerate(named)}
+            yield _line([*FIRST, *named.values()])
         yield from _rows(piece, column)
 
 
-def _rows(piece: Window, column: dict[str, int]) -> Iterator[bytes]:
+def _rows(piece: Window, column: dict[tuple[str, str], int]) -> Iterator[bytes]:
     places = {
-        number: [column[_heading(metric)] for metric in layout]
+        number: [column[metric.name, metric.unit] for metric in layout]
         for number, layout in piece.layout_by_id.items()
     }
     for row, number in enumerate(piece.layouts):

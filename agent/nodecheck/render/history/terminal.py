@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterable, Sequence
 
 from nodecheck.checks.cpu.isa import by_importance
-from nodecheck.judge.figures import between as days
 from nodecheck.model import Severity
 from nodecheck.records.differences import Difference
+from nodecheck.records.figure_names import named
 from nodecheck.records.history.changes import Change
 from nodecheck.records.history.drift import Drift
 from nodecheck.records.history.forecast import Forecast
@@ -18,16 +19,16 @@ from nodecheck.records.series import Listed, Series
 from nodecheck.render.history import drawing
 from nodecheck.render.layout import Column, Line, Span, hanging, joined, printable, table
 from nodecheck.render.metrics import (
+    DAY,
     amount,
     became,
     between,
     duration,
     fine_percent,
     moment,
-    named,
 )
 from nodecheck.render.styles import MARKS, STATUS_STYLES, WIDTH_MAX, fitting
-from nodecheck.units import listed
+from nodecheck.units import count, listed
 
 CHANGES_SHOWN = 40
 NAMES_SHOWN = 6
@@ -41,6 +42,12 @@ DATE = len("2026-11-29")
 HEADLINE_LEAST = 20
 """Columns that a headline needs to say anything."""
 
+HOURS_BELOW = 2
+"""Days, less than which is told in hours."""
+
+NEAR = 1e-6
+"""What a whole number may be missed by."""
+
 WORSE = MARKS[Severity.WARNING][0]
 STYLES = dict(MARKS.values()) | {status.value: style for status, style in STATUS_STYLES.items()}
 
@@ -52,15 +59,22 @@ def render(history: History, asked: str, width: int) -> list[Line]:
     """The lines; `asked` says in words since when."""
     width = fitting(width)
     lines = _heading((history.node, *taken(history, asked)), width)
+    if unchanged := unchanged_words(history):
+        lines += [(), *hanging(Span(""), Span(unchanged, "bold"), 0, width)]
     lines += _changes(history.changes, width)
     for name, rows in sections(history):
         lines += _section(name, rows, width)
     if quiet := quiet_words(history):
         lines += [(), *hanging(Span(""), Span(quiet, "bold"), 0, width)]
     lines += _latest(history.latest, width)
-    if history.notes:
-        lines += [(), *joined("NOTED", history.notes, 8, width)]
-    return lines + _hint(history, width)
+    return lines + _noted(history.notes, width) + _hint(history, width)
+
+
+def _noted(notes: Sequence[str], width: int) -> list[Line]:
+    if not notes:
+        return []
+    lines = [line for note in notes for line in hanging(Span(""), Span(note), 1, width)]
+    return [(), (Span("NOTED", "bold"),), *lines]
 
 
 def _hint(history: History, width: int) -> list[Line]:
@@ -93,8 +107,7 @@ def _heading(parts: Iterable[str | None], width: int) -> list[Line]:
 
 def taken(history: History, asked: str) -> list[str]:
     """How many snapshots, of when, and what was asked for."""
-    number = f"{history.count:,} snapshot{'' if history.count == 1 else 's'}"
-    return [number, _from_to(history.first, history.last), asked]
+    return [count(history.count, "snapshot"), _from_to(history.first, history.last), asked]
 
 
 def _from_to(*ends: int | None) -> str:
@@ -105,7 +118,7 @@ def sections(history: History) -> list[tuple[str, list[Told]]]:
     """What follows the changes, those sections that hold something."""
     found = (
         ("DRIFT", [_drift(each) for each in history.drifts]),
-        ("FORECAST", [_forecast(each) for each in history.forecasts]),
+        ("FORECAST", [_forecast(each, history.time) for each in history.forecasts]),
         ("COUNTERS", [_growth(each) for each in history.growths]),
     )
     return [(name, rows) for name, rows in found if rows]
@@ -121,38 +134,56 @@ def _drift(each: Drift) -> Told:
     return WORSE if each.worse else "", named(each.metric), f"{said}; {spread}"
 
 
-def _forecast(each: Forecast) -> Told:
+def _forecast(each: Forecast, now: int) -> Told:
     """A disk that fills up."""
     loss = f"{between(each.metric, *each.per_day)} less each day"
-    left = f"{amount(each.metric, each.now)} now"
-    return WORSE, named(each.metric), f"full in {days(*each.days)} days: {left}, {loss}"
+    when = "now" if now - each.newest < DAY else f"on {moment(each.newest)}"
+    said = f"{_full(each, now)}: {amount(each.metric, each.left)} {when}, {loss}"
+    return WORSE, named(each.metric), said
+
+
+def _full(each: Forecast, now: int) -> str:
+    """In how long, never told shorter than it may be nor longer, and the date."""
+    soonest, latest = each.days
+    if latest <= 0:
+        return "full by now"
+    parts, noun = (24, "hours") if latest < HOURS_BELOW else (1, "days")
+    ends = math.floor(soonest * parts + NEAR), math.ceil(latest * parts - NEAR)
+    span = "-".join(map(str, dict.fromkeys(ends)))
+    dates = dict.fromkeys(moment(now + int(days * DAY))[:DATE] for days in each.days)
+    about = "about " if len(dates) == 1 else ""
+    return f"full in {span} {noun}, {about}{' to '.join(dates)}"
 
 
 def _growth(each: Growth) -> Told:
     """A counter that rose."""
     rise = f"+{amount(each.metric, each.by)} in {duration(each.over_seconds)}"
-    return "", named(each.metric), f"{rise}, last rise {moment(each.newest)}"
+    mark = WORSE if each.fault else ""
+    return mark, named(each.metric), f"{rise}, last rise {moment(each.newest)}"
+
+
+def unchanged_words(history: History) -> str:
+    """Where no change is told of: over how long."""
+    if history.count < 2:
+        return "One snapshot says nothing about change: take another later."
+    if history.changes:
+        return ""
+    span = duration((history.last or 0) - (history.first or 0))
+    return f"No change of hardware, software or findings in {span}."
 
 
 def quiet_words(history: History) -> str:
-    """What there is nothing of; what could not be told is in the notes."""
-    if history.count < 2:
-        return "One snapshot says nothing about change: take another later."
+    """What there is nothing of besides; what could not be told is in the notes."""
     absent = [
-        noun
-        for name, noun, some in (
-            ("drifts", "drift", history.drifts),
-            ("forecasts", "disk that fills up", history.forecasts),
-            ("growths", "counter that grew", history.growths),
+        words
+        for name, words, some in (
+            ("drifts", "no measurement drifted", history.drifts),
+            ("forecasts", "no disk fills up", history.forecasts),
+            ("growths", "no counter grew", history.growths),
         )
         if not some and name not in history.untold
     ]
-    nouns = " or ".join(filter(None, (", ".join(absent[:-1]), *absent[-1:])))
-    unseen = f"no {nouns} was seen" if absent else ""
-    if history.changes:
-        return f"{unseen.capitalize()}." if unseen else ""
-    span = duration((history.last or 0) - (history.first or 0))
-    return f"{'; '.join(filter(None, (f'Nothing changed in {span}', unseen)))}."
+    return f"{', '.join(absent)}.".capitalize() if absent and history.count > 1 else ""
 
 
 def _section(name: str, rows: list[Told], width: int) -> list[Line]:
@@ -165,19 +196,24 @@ def _section(name: str, rows: list[Told], width: int) -> list[Line]:
 def _changes(changes: Sequence[Change], width: int) -> list[Line]:
     if not changes:
         return []
-    columns = (Column("", TIME_COLUMN), Column("", 1), Column("", width - TIME_COLUMN - 8))
+    ids = max(len(str(change.snapshot)) for change in changes[:CHANGES_SHOWN]) + 1
+    columns = (
+        Column("", TIME_COLUMN), Column("", ids), Column("", 1),
+        Column("", width - TIME_COLUMN - ids - 10),
+    )  # fmt: skip
     rows: list[tuple[str, ...]] = []
     snapshot = None
     for change in changes[:CHANGES_SHOWN]:
-        time = moment(change.time) if change.snapshot != snapshot else ""
+        new = change.snapshot != snapshot
+        first = (moment(change.time), f"@{change.snapshot}") if new else ("", "")
         snapshot = change.snapshot
         found = change.difference
         said = "; ".join(filter(None, (_difference_words(found), repeated(change))))
-        rows.append((time, _mark(found), f"{label(found)}: {said}"))
+        rows.append((*first, _mark(found), f"{label(found)}: {said}"))
     lines: list[Line] = [(), (Span("CHANGES", "bold"),), *table(columns, rows, STYLES)[1:]]
-    if more := len(changes) - CHANGES_SHOWN:
+    if (more := len(changes) - CHANGES_SHOWN) > 0:
         text = f"{more} more, back to {moment(changes[-1].time)}: --json has them"
-        lines += hanging(Span(""), Span(text, "dim"), TIME_COLUMN + 6, width) if more > 0 else []
+        lines += hanging(Span(""), Span(text, "dim"), TIME_COLUMN + ids + 8, width)
     return lines
 
 

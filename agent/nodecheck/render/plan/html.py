@@ -13,6 +13,7 @@ from nodecheck.render.plan.fits import fit_cells, needs
 from nodecheck.render.plan.measured import cells
 from nodecheck.render.plan.terminal import marks, steps
 from nodecheck.render.plan.words import TOKENS, headline, model
+from nodecheck.render.report.terminal import origin
 from nodecheck.render.speeds import CLASSES
 from nodecheck.render.styles import VERDICTS
 from nodecheck.serving import Curve
@@ -25,11 +26,10 @@ def page() -> Callable[[Plan], str]:
 
 def _content(plan: Plan) -> dict[str, Any]:
     viability, sentence = headline(plan)
-    took = f"{plan.elapsed_seconds:.1f} s" if plan.elapsed_seconds is not None else None
-    title = (f"nodecheck {plan.nodecheck_version}", *plan.node, told_time(plan.time), took)
+    program, time = f"nodecheck {plan.nodecheck_version}", told_time(plan.time)
     return {
         "name": plan.workload.name,
-        "title": [part for part in title if part],
+        "title": [program, *plan.node, *origin(plan), time],
         "label": VERDICTS[viability],
         "class": CLASSES[viability],
         "sentence": sentence,

@@ -13,7 +13,7 @@ from nodecheck.render.plan.curve import Mark, settings
 from nodecheck.render.plan.fits import INDENT, engine_lines, fit_lines
 from nodecheck.render.plan.measured import measured_lines
 from nodecheck.render.plan.words import headline, model
-from nodecheck.render.report.terminal import abilities, reached, under
+from nodecheck.render.report.terminal import abilities, origin, reached, under
 from nodecheck.render.styles import VERDICT_STYLES, VERDICTS, fitting
 from nodecheck.serving import Curve
 from nodecheck.units import count
@@ -22,17 +22,22 @@ LEVERS_SHOWN = 2
 STEPS_SHOWN = 8
 
 
-def render(plan: Plan, width: int, *, unicode: bool) -> list[Line]:
+def render(plan: Plan, width: int, *, unicode: bool, saved: bool = False) -> list[Line]:
     """The lines, none longer than `width` save commands.
 
-    `unicode` says whether the terminal takes more than ASCII.
+    `unicode` says whether the terminal takes more than ASCII, `saved` that the node's report was
+    made earlier.
     """
     width = fitting(width)
     viability, sentence = headline(plan)
     label = VERDICTS[viability]
     head = Span(label.upper(), f"bold {VERDICT_STYLES[label]}")
     chosen, easy = best(plan.strategies), is_easy(plan)
-    lines = [*_title(plan, width), (), *hanging(head, Span(sentence, "bold"), INDENT, width)]
+    lines = [
+        *_title(plan, width, saved=saved),
+        (),
+        *hanging(head, Span(sentence, "bold"), INDENT, width),
+    ]
     lines += _model(plan, width)
     lines += _strategies(plan, width, easy=easy)
     lines += [] if easy else _curves(plan, width, unicode=unicode)
@@ -54,10 +59,9 @@ def is_easy(plan: Plan) -> bool:
     return first.viability is Viability.VIABLE and not hopeless
 
 
-def _title(plan: Plan, width: int) -> list[Line]:
+def _title(plan: Plan, width: int, *, saved: bool) -> list[Line]:
     first = f"nodecheck {plan.nodecheck_version}"
-    took = f"{plan.elapsed_seconds:.1f} s" if plan.elapsed_seconds is not None else None
-    parts = tuple(filter(None, (*plan.node, took)))
+    parts = (*plan.node, *origin(plan, saved=saved))
     return joined(first, parts, len(first) + 3, width)
 
 

@@ -18,7 +18,9 @@ from nodecheck.model import (
     Viability,
     faults,
 )
+from nodecheck.plan import Plan
 from nodecheck.render.layout import Column, Line, Span, command, hanging, joined, table
+from nodecheck.render.metrics import moment_of
 from nodecheck.render.styles import MARKS, STATUS_STYLES, VERDICT_STYLES, VERDICTS, fitting
 from nodecheck.report import Report
 from nodecheck.units import GB, count, gib
@@ -34,11 +36,11 @@ WIDTH_BASIS = 112
 """From here on the basis of a strategy stands beside it, not below."""
 
 
-def render(report: Report, width: int) -> list[Line]:
-    """The report's lines, none longer than `width` save commands."""
+def render(report: Report, width: int, *, saved: bool = False) -> list[Line]:
+    """The report's lines, none longer than `width` save commands. `saved`: it was made earlier."""
     width = fitting(width)
     status = report.verdict.status
-    lines = [*title(report, width), ()]
+    lines = [*title(report, width, saved=saved), ()]
     label = Span(status.value.upper(), STATUS_STYLES[status])
     lines += hanging(label, Span(report.verdict.headline, "bold"), INDENT, width)
     if status is Status.OK:
@@ -46,17 +48,27 @@ def render(report: Report, width: int) -> list[Line]:
     return lines + _reasons(report, width) + _strategies(report, width) + _rest(report, width)
 
 
-def title(report: Report, width: int) -> list[Line]:
-    """The program, the node and the time that it took."""
-    first, *parts = title_parts(report)
+def title(report: Report, width: int, *, saved: bool = False) -> list[Line]:
+    """The program, the node, and how the report was made."""
+    first, *parts = title_parts(report, saved=saved)
     return joined(first, tuple(parts), len(first) + 3, width)
 
 
-def title_parts(report: Report) -> list[str]:
-    """The program and its version, what is known of the node, the seconds."""
-    took = f"{report.elapsed_seconds:.1f} s" if report.elapsed_seconds is not None else None
-    parts = (f"nodecheck {report.nodecheck_version}", *node_words(report), took)
-    return [part for part in parts if part]
+def title_parts(report: Report, *, saved: bool = False) -> list[str]:
+    """The program and its version, what is known of the node, how the report was made."""
+    return [
+        f"nodecheck {report.nodecheck_version}",
+        *node_words(report),
+        *origin(report, saved=saved),
+    ]
+
+
+def origin(made: Report | Plan, *, saved: bool = False) -> list[str]:
+    """That it is of a captured tree; when it was made, if that is not now, else the seconds."""
+    told = ["captured"] if made.host.source == "captured" else []
+    if saved:
+        return [*told, f"saved, {moment_of(made.time)}"]
+    return told if made.elapsed_seconds is None else [*told, f"{made.elapsed_seconds:.1f} s"]
 
 
 def _reasons(report: Report, width: int) -> list[Line]:
