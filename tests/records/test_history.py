@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from nodecheck.model import Severity, pretty_json
 from nodecheck.records.figures import Figure
-from nodecheck.records.history.history import History
-from nodecheck.records.series import HOUR, Listed, Window
+from nodecheck.records.history.history import History, make_history
+from nodecheck.records.series import DAY, HOUR, Listed, Window
 from nodecheck.records.state import State, Told, Trait
 from tests.nodes import root
 from tests.records.windows import (
@@ -58,6 +58,13 @@ def test_a_month_tells_its_changes_drifts_forecasts_and_counters() -> None:
         ("ecc_corrected@0000:01:00.0", 3)
     ]
     assert made.untold == ()
+
+
+def test_a_clock_that_is_behind_the_snapshots_puts_nothing_off() -> None:
+    """Else a disk would seem to last as much longer."""
+    whole = month()
+    for behind in (40 * DAY, 400 * DAY):
+        assert make_history(whole, whole.times[-1] - behind) == asked_at_once(whole)
 
 
 def test_real_reports_make_a_history() -> None:

@@ -58,6 +58,15 @@ def test_two_snapshots_an_hour_apart_tell_little() -> None:
     assert room == ("A forecast needs 8 snapshots spread over 24 hours; there are 2 over 1 hour")
 
 
+def test_enough_snapshots_that_lie_apart_are_not_called_too_few() -> None:
+    """As of a node that was off for a month."""
+    whole = assembled(*[(BARE, (READ, FREE, *COUNTED))] * 241)
+    made = asked_at_once(replace(whole, times=(*whole.times[:-1], FIRST + 960 * HOUR)))
+    assert made.untold == ("forecasts",)
+    (note,) = made.notes
+    assert note.endswith("there are 241 over 960 hours, but too unevenly spread")
+
+
 def test_a_new_disk_among_others_is_one_of_them() -> None:
     new = room("disk_available@/mnt", 1e9)
     made = told(*[(READ, FREE)] * 300, *[(READ, FREE, new)] * 5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -89,3 +90,13 @@ def test_a_mount_of_any_name_is_a_column_of_its_own_and_no_formula(
     assert all(name.startswith("disk_available@") for name in heading[len(FIRST) :])
     assert [float(cell) for cell in row[len(FIRST) :]] == [value] * len(names)
     assert not set(made) & set(b"\x00\x1b\x08")
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@"])
+def test_a_measurement_of_any_name_is_no_formula_either(start: str) -> None:
+    """Reports of others may call theirs as they like."""
+    metric = Metric(f"{start}cmd\n\x1b", "B/s", Kind.RATE)
+    made = b"".join(lines([window((Figure(metric=metric, value=1.0, flags=("contended",)),))]))
+    heading, row = csv.reader(io.StringIO(made.decode(), newline=""))
+    assert heading[-1] == f"'{start}cmd?? (B/s)"
+    assert row[FIRST.index("flagged")] == f"'{start}cmd??"

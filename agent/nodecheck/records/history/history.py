@@ -39,7 +39,11 @@ class History(Struct, frozen=True, kw_only=True):
 
 
 def make_history(window: Window, now: int, latest: tuple[Listed, ...] = ()) -> History:
-    """The history of the node whose snapshots these are, asked at `now` (seconds since 1970)."""
+    """The history of the node whose snapshots these are, asked at `now` (seconds since 1970).
+
+    A clock that is behind the last of them is not believed.
+    """
+    now = max((now, *window.times[-1:]))
     rates, rooms = hourly(window, Kind.RATE), hourly(window, Kind.ROOM)
     changed, drifted = changes(window), drifts(rates)
     return History(

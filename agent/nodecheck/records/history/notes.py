@@ -84,12 +84,13 @@ def _short_of_room(rooms: Sequence[Series]) -> Iterator[str]:
     few = [series for series in rooms if not forecast.is_enough(series.points())]
     if few:
         longest = max(few, key=lambda series: series.times[-1] - series.times[0])
-        hours = (longest.times[-1] - longest.times[0]) // HOUR
+        number, seconds = len(longest.times), longest.times[-1] - longest.times[0]
+        would_do = number > forecast.LOSSES_MIN and seconds >= forecast.SHORTEST_SECONDS
         yield (
             f"A forecast needs {forecast.LOSSES_MIN + 1} snapshots spread over "
             f"{count(forecast.SHORTEST_SECONDS // HOUR, 'hour')}; "
-            f"{_there(few, rooms, 'figures of free space')} {len(longest.times)} over "
-            f"{count(hours, 'hour')}"
+            f"{_there(few, rooms, 'figures of free space')} {number} over "
+            f"{count(seconds // HOUR, 'hour')}{', but too unevenly spread' if would_do else ''}"
         )
     elif not rooms:
         yield "A forecast needs the free space of a file system; no snapshot holds any"

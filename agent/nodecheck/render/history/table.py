@@ -16,6 +16,10 @@ FIRST = ("time", "id", "status", "flagged")
 """Columns before the figures. `flagged` names the figures of the row that prove nothing."""
 
 
+FORMULA_STARTS = "=+-@"
+"""Of a cell that a spreadsheet takes for a formula."""
+
+
 def lines(pieces: Iterable[Window]) -> Iterator[bytes]:
     """The heading and a line a snapshot; each of the pieces knows the layouts of all.
 
@@ -43,15 +47,19 @@ def _rows(piece: Window, column: dict[tuple[str, str], int]) -> Iterator[bytes]:
         for place, value in zip(places[number], values, strict=True):
             cells[place] = repr(value).removesuffix(".0")
         flags = int.from_bytes(packed[8 * len(layout) :], "little")
-        flagged = (metric.name for place, metric in enumerate(layout) if flags >> place & 1)
+        flagged = (_name(metric) for place, metric in enumerate(layout) if flags >> place & 1)
         first = (timestamp(piece.times[row]), str(piece.ids[row]), piece.statuses[row])
         yield _line([*first, " ".join(flagged), *cells])
 
 
 def _heading(metric: Metric) -> str:
-    """The name with its unit: it starts with a word of ours, so no spreadsheet runs it."""
+    return f"{_name(metric)} ({metric.unit})" if metric.unit else _name(metric)
+
+
+def _name(metric: Metric) -> str:
+    """The name, which no spreadsheet runs: what a report calls its measurements may be anything."""
     name = printable(metric.name)
-    return f"{name} ({metric.unit})" if metric.unit else name
+    return f"'{name}" if name[0] in FORMULA_STARTS else name
 
 
 def _line(cells: Sequence[str]) -> bytes:
