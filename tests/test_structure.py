@@ -16,7 +16,7 @@ DOORS = {
     "cpuinfo": "checks/cpu/probe.py",
     "nodecheck._native": "machine/native.py",
     "psutil": "machine/processes.py",
-    "sqlite3": "records/sqlite.py",
+    "sqlite3": "records/snapshots/sqlite.py",
     "subprocess": "machine/command.py",
 }
 """Each enters through one module."""

@@ -25,9 +25,9 @@ from typing import Any
 import msgspec
 
 from nodecheck.policy import Retention
-from nodecheck.records import database
-from nodecheck.records.retention import FREE_PAGES, prune
-from nodecheck.records.sqlite import Connection, pragma, transaction, writing
+from nodecheck.records.snapshots import database
+from nodecheck.records.snapshots.retention import FREE_PAGES, prune
+from nodecheck.records.snapshots.sqlite import Connection, pragma, transaction, writing
 from nodecheck.report import Report, from_json
 
 SNAPSHOTS = 500_000

@@ -15,8 +15,8 @@ import pytest
 from nodecheck import __version__
 from nodecheck.model import pretty_json
 from nodecheck.policy import Retention
-from nodecheck.records import database
 from nodecheck.records.compare.comparison import Comparison
+from nodecheck.records.snapshots import database
 from tests.records.sides import facts, node
 
 DOCS = Path(__file__).parents[2] / "docs"

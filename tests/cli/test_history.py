@@ -22,7 +22,7 @@ from nodecheck.collect import collect
 from nodecheck.diagnose import diagnose
 from nodecheck.model import Measurement
 from nodecheck.policy import Policy, Retention
-from nodecheck.records import database
+from nodecheck.records.snapshots import database
 from nodecheck.report import Report, from_json
 from tests.cli.test_commands import ANSI, NODECHECK, failed, on_terminal, run
 from tests.hosts import HEALTHY
@@ -301,7 +301,8 @@ def test_an_export_that_is_ended_leaves_nothing_behind(
     stored: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
     script = (
-        "import sys, time; import nodecheck.records.database as d; read = d.read_reports\n"
+        "import sys, time; import nodecheck.records.snapshots.database as d\n"
+        "read = d.read_reports\n"
         "def slowly(path, since):\n"
         "    for line in read(path, since):\n"
         "        print(flush=True, file=sys.stderr); time.sleep(1); yield line\n"

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from nodecheck.cli import group
 from nodecheck.machine import lock
 from nodecheck.model import pretty_json
-from nodecheck.records import database, place
+from nodecheck.records.snapshots import database, place
 from nodecheck.report import from_json
 from tests.cli.test_commands import NODECHECK, failed, run
 from tests.hosts import THREE_L40

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from nodecheck.diagnose import diagnose
 from nodecheck.policy import Policy, Retention
-from nodecheck.records import database
+from nodecheck.records.snapshots import database
 from nodecheck.report import HostInfo, Report
 from nodecheck.units import GIB
 from tests.nodes import AVX2, SSE2, root, three_l40

@@ -17,7 +17,7 @@ from nodecheck.checks.pcie.facts import PcieFacts
 from nodecheck.diagnose import diagnose
 from nodecheck.model import Latency, Measurement
 from nodecheck.policy import Policy
-from nodecheck.records import database
+from nodecheck.records.snapshots import database
 from nodecheck.report import Report
 from nodecheck.units import GB, GIB
 from tests.nodes import link

@@ -14,10 +14,10 @@ import msgspec
 import pytest
 
 from nodecheck.machine import child
-from nodecheck.records import database, place, sqlite
-from nodecheck.records.database import HistoryError
 from nodecheck.records.figures import figures
 from nodecheck.records.series import Window, pack
+from nodecheck.records.snapshots import database, place, sqlite
+from nodecheck.records.snapshots.database import HistoryError
 from nodecheck.records.state import state
 from tests.records.histories import DAY, KEPT, NOON, report, stored
 
@@ -454,8 +454,7 @@ def test_a_lost_report_is_one_line(damage: str, history: Path) -> None:
     told(history, str(history), "damaged")
     with pytest.raises(HistoryError):
         list(database.read_reports(history, None))
-    with pytest.raises(HistoryError):
-        database.read_latest(history, 1)
+    assert database.read_latest(history, 1)[0].headline == "Its report is damaged."
 
 
 @pytest.mark.parametrize("damage", ["UPDATE shared SET body = x'00'", "DELETE FROM shared"])
@@ -504,6 +503,26 @@ def test_a_number_that_is_given_twice_is_damage(history: Path) -> None:
     stored(history, report(NOON), report(NOON + 60))
     change(history, "DELETE FROM snapshots WHERE id = 2")
     refused(history, "damaged", "move it away")
+
+
+def test_a_snapshot_that_was_stored_is_told_so_whatever_fails_after_it(
+    history: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(*_: object) -> int:
+        raise sqlite3.DatabaseError("database disk image is malformed")
+
+    monkeypatch.setattr(database, "prune", damaged)
+    written = database.add(history, report(), KEPT)
+    assert written.not_pruned is not None
+    assert written.not_pruned.startswith("damaged")
+    assert database.read_report(history, f"@{written.id}") == report()
+
+
+def test_a_damaged_report_hides_no_other_in_the_list(history: Path) -> None:
+    stored(history, report(NOON), report(NOON + 60))
+    change(history, "UPDATE reports SET changes = x'00' WHERE id = 1")
+    headlines = [listed.headline for listed in database.read_latest(history, 9)]
+    assert headlines == [report().verdict.headline, "Its report is damaged."]
 
 
 def change(history: Path, statement: str) -> None:

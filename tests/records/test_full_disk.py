@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from nodecheck.model import pretty_json
-from nodecheck.records import database
+from nodecheck.records.snapshots import database
 from tests.cli.test_commands import failed, run
 from tests.records.histories import NOON, report
 

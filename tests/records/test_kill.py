@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from nodecheck.model import pretty_json
-from nodecheck.records import database
+from nodecheck.records.snapshots import database
 from tests.cli.test_commands import NODECHECK
 from tests.records.histories import NOON, report
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nodecheck.records.packing import (
+from nodecheck.records.snapshots.packing import (
     ENCODING,
     WINDOW_BYTES,
     PackingError,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from nodecheck.policy import Retention
-from nodecheck.records import database, retention
-from nodecheck.records.sqlite import Connection, pragma, transaction, writing
+from nodecheck.records.snapshots import database, retention
+from nodecheck.records.snapshots.sqlite import Connection, pragma, transaction, writing
 from tests.records.histories import DAY, NOON, report
 
 YEAR = 366 * DAY

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from nodecheck.records.history.history import History
-from nodecheck.render.history.terminal import CHANGES_SHOWN, render, render_metric
+from nodecheck.render.history.terminal import CHANGES_SHOWN, ROWS_SHOWN, render, render_metric
 from nodecheck.render.layout import plain
 from tests.render.histories import (
     DAY,
@@ -177,3 +177,10 @@ def test_one_figure_is_named_drawn_and_summed_up() -> None:
     assert max(map(len, lines)) <= 80
     one = plain(render_metric(series(READ, (0, 24.1e9)), "--since 30d", 80, unicode=True))
     assert one.splitlines()[-1] == "One value: 24.1 GB/s, 2026-10-30 13:28Z."
+
+
+def test_a_node_of_many_full_disks_does_not_scroll_for_ever() -> None:
+    many = replace(FULL, forecasts=FULL.forecasts * 200)
+    shown = said(many)
+    assert shown.count("disk free, /srv/models") == ROWS_SHOWN
+    assert f"{200 * len(FULL.forecasts) - ROWS_SHOWN} more: --json has them" in shown

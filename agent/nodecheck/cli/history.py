@@ -105,7 +105,7 @@ def export(since: Since | None, form: str, output: str | None) -> None:
 
 
 def _lines(path: Path, since: int | None, form: str) -> Iterator[bytes]:
-    from nodecheck.records import database
+    from nodecheck.records.snapshots import database
 
     if form == "jsonl":
         yield from database.read_reports(path, since)
@@ -165,7 +165,7 @@ def _known(name: str, window: Window) -> str:
 
 def _read(since: Since) -> tuple[Window, tuple[Listed, ...]]:
     """The snapshots of a span of time, of which there must be one, and the newest of all."""
-    from nodecheck.records import database
+    from nodecheck.records.snapshots import database
     from nodecheck.render.metrics import moment
 
     first = _moment(since)
@@ -183,7 +183,7 @@ def _read(since: Since) -> tuple[Window, tuple[Listed, ...]]:
 @contextlib.contextmanager
 def _readable() -> Iterator[Path]:
     """The history; what cannot be read of it, or is not there yet, is one line."""
-    from nodecheck.records.database import HistoryError, path
+    from nodecheck.records.snapshots.database import HistoryError, path
 
     try:
         yield path()

@@ -177,7 +177,7 @@ def read_report_or_snapshot(name: str) -> Report:
     """A saved report, or one of the history's: @-1, @17, @2026-11-29, @2026-11-29T10:00."""
     if not name.startswith("@"):
         return read_report(name)
-    from nodecheck.records import database
+    from nodecheck.records.snapshots import database
 
     try:
         return database.read_report(database.path(), name)

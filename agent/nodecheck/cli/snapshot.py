@@ -9,7 +9,7 @@ import click
 from nodecheck.cli.options import node_options
 
 if TYPE_CHECKING:
-    from nodecheck.records.database import Written
+    from nodecheck.records.snapshots.database import Written
     from nodecheck.report import Report
 
 
@@ -25,7 +25,7 @@ def command(**options: Any) -> None:
     from nodecheck.cli.inputs import NodeOptions, read_node, read_policy
     from nodecheck.cli.output import progress
     from nodecheck.diagnose import diagnose
-    from nodecheck.records import database
+    from nodecheck.records.snapshots import database
 
     asked = NodeOptions.of(options)
     history = database.path()
@@ -54,6 +54,8 @@ def _told(written: Written, report: Report, history: str) -> str:
     kept = f"{printable(history)}, {_size(written.size_bytes)}"
     if written.removed:
         kept += f", {count(written.removed, 'old one')} removed"
+    if written.not_pruned:
+        kept += f"; old ones could not be removed: {written.not_pruned}"
     return f"snapshot {written.id}: {' '.join(words)} ({kept})"
 
 

@@ -30,7 +30,7 @@ from nodecheck.render.metrics import (
 from nodecheck.render.styles import MARKS, STATUS_STYLES, WIDTH_MAX, fitting
 from nodecheck.units import count, listed
 
-CHANGES_SHOWN = 40
+CHANGES_SHOWN, ROWS_SHOWN = 40, 12
 NAMES_SHOWN = 6
 """Of the flags that came or went at once."""
 
@@ -190,7 +190,10 @@ def _section(name: str, rows: list[Told], width: int) -> list[Line]:
     longest = max(len(printable(label)) for _, label, *_ in rows)
     room = min(NAME_MOST, longest, width // 2 - 5)
     columns = (Column("", 1), Column("", room), Column("", width - room - 9))
-    return [(), (Span(name, "bold"),), *table(columns, rows, STYLES)[1:]]
+    shown = table(columns, rows[:ROWS_SHOWN], STYLES)[1:]
+    more = len(rows) - ROWS_SHOWN
+    rest = hanging(Span(""), Span(f"{more} more: --json has them", "dim"), 4, width)
+    return [(), (Span(name, "bold"),), *shown, *(rest if more > 0 else ())]
 
 
 def _changes(changes: Sequence[Change], width: int) -> list[Line]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from nodecheck.policy import Retention
-from nodecheck.records.sqlite import Connection, pragma, transaction
+from nodecheck.records.snapshots.sqlite import Connection, pragma, transaction
 
 RUN_SECONDS = 0.5
 """The most that a run spends on it; the next runs go on."""

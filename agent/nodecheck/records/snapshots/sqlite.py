@@ -14,14 +14,14 @@ from pathlib import Path
 
 import msgspec
 
-from nodecheck.records import place
-from nodecheck.records.packing import PackingError
-from nodecheck.records.place import PlaceError
+from nodecheck.records.snapshots import place
+from nodecheck.records.snapshots.packing import PackingError
+from nodecheck.records.snapshots.place import PlaceError
 from nodecheck.report import ReportError
 
 Connection = sqlite3.Connection
-RefusedError = sqlite3.OperationalError
-"""What may go another time: the database is held, the disk is full."""
+DatabaseError = sqlite3.DatabaseError
+"""What SQLite fails with: the database is held or damaged, the disk is full."""
 
 BUSY_SECONDS = 10.0
 """How long others may write before we give up; a write takes milliseconds."""
@@ -62,7 +62,7 @@ def told(path: Path) -> Iterator[None]:
     except ReportError as error:  # it names the file itself
         raise HistoryError(str(error)) from error
     except (sqlite3.Error, OSError, PlaceError, PackingError, msgspec.MsgspecError) as error:
-        raise HistoryError(f"{path}: {_in_words(error, path)}") from error
+        raise HistoryError(f"{path}: {in_words(error, path)}") from error
 
 
 _NONE_YET = "no history yet; nodecheck snapshot begins one"
@@ -82,7 +82,7 @@ _WORDS = {
 """What SQLite says, and what that means to who runs us."""
 
 
-def _in_words(error: Exception, path: Path) -> str:
+def in_words(error: Exception, path: Path) -> str:
     said = str(error)
     if isinstance(error, OSError):
         return error.strerror or type(error).__name__

@@ -17,14 +17,15 @@ import msgspec
 from nodecheck.machine import state as directories
 from nodecheck.model import Struct
 from nodecheck.policy import Retention
-from nodecheck.records import packing, place
 from nodecheck.records.figures import Metric, figures
-from nodecheck.records.retention import prune
 from nodecheck.records.series import Listed, Window, pack, packed_bytes
-from nodecheck.records.sqlite import (
+from nodecheck.records.snapshots import packing, place
+from nodecheck.records.snapshots.retention import prune
+from nodecheck.records.snapshots.sqlite import (
     Connection,
+    DatabaseError,
     HistoryError,
-    RefusedError,
+    in_words,
     pragma,
     reading,
     told,
@@ -68,11 +69,15 @@ _ROWS = (
 
 
 class Written(Struct, frozen=True, kw_only=True):
-    """What `add` did: the snapshot's id, how many old ones went, how large the history is now."""
+    """What `add` did: the snapshot's id, how many old ones went, how large the history is now.
+
+    `not_pruned` tells why more that is too old or too much could not go.
+    """
 
     id: int
     removed: int
     size_bytes: int
+    not_pruned: str | None = None
 
 
 def path() -> Path:
@@ -91,11 +96,13 @@ def add(path: Path, report: Report, retention: Retention) -> Written:
     with writing(path) as db:
         with transaction(db):
             added = _insert(db, report)
-        removed = 0
-        with contextlib.suppress(RefusedError):  # it is stored; the next run makes up for it
+        removed, not_pruned = 0, None
+        try:
             removed = prune(db, retention, int(time.time()))
+        except DatabaseError as error:  # it is stored; the next run makes up for it
+            not_pruned = in_words(error, path)
         size = pragma(db, "page_count") * pragma(db, "page_size")
-        return Written(id=added, removed=removed, size_bytes=size)
+        return Written(id=added, removed=removed, size_bytes=size, not_pruned=not_pruned)
 
 
 def read_window(path: Path, since: int | None) -> Window:
@@ -183,9 +190,16 @@ def read_latest(path: Path, number: int) -> tuple[Listed, ...]:
             "SELECT id, time, status FROM snapshots ORDER BY id DESC LIMIT ?", (number,)
         ).fetchall()
         return tuple(
-            Listed(id=each, time=when, status=status, headline=content(each)["verdict"]["headline"])
+            Listed(id=each, time=when, status=status, headline=_headline(content, each))
             for each, when, status in msgspec.convert(rows, list[tuple[int, _Time, str]])
         )
+
+
+def _headline(content: Callable[[int], Any], snapshot: int) -> str:
+    try:
+        return str(content(snapshot)["verdict"]["headline"])
+    except packing.PackingError:
+        return "Its report is damaged."
 
 
 def _insert(db: Connection, report: Report) -> int:
