@@ -22,6 +22,9 @@ print(time.process_time() - begin, status.split("VmHWM:")[1].split()[0], said, s
 """
 
 
+TRIES, QUICK_SECONDS = 5, 1.0
+
+
 class Spent(NamedTuple):
     seconds: float
     peak_kib: int
@@ -29,7 +32,17 @@ class Spent(NamedTuple):
 
 
 def spent(setup: str, work: str, path: Path) -> Spent:
-    """Of `work` on `Path(sys.argv[1])`, after the imports of `setup`; `said` is its error."""
+    """Of `work` on `Path(sys.argv[1])`, after the imports of `setup`; `said` is its error.
+
+    Neighbours on the host slow a processor down unseen: the quickest of some that are not quick.
+    """
+    tries: list[Spent] = []
+    while len(tries) < TRIES and not any(each.seconds < QUICK_SECONDS for each in tries):
+        tries.append(_spent(setup, work, path))
+    return min(tries, key=lambda each: each.seconds)
+
+
+def _spent(setup: str, work: str, path: Path) -> Spent:
     program = _PROGRAM.format(setup=setup, work=work)
     done = subprocess.run(
         [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True
