@@ -22,6 +22,7 @@ from nodecheck.records.compare.comparison import (
     Outcome,
     StrategyPair,
 )
+from nodecheck.records.compare.headline import AGAIN
 from nodecheck.records.figures import Kind
 from nodecheck.report import Report
 from nodecheck.serving import Storage
@@ -192,6 +193,7 @@ def test_slower_memory_is_a_difference_though_nothing_else_changed() -> None:
     made = compared(before, measuring(read(21, 20, 22), read(12.1, 11.8, 12.3, threads=1)))
     assert made.differs
     assert made.headline.startswith("memory read (8 threads) 50 % slower; ")
+    assert made.headline.endswith(AGAIN)
     assert "gpu-resident" not in made.headline
 
 
@@ -302,6 +304,7 @@ def test_what_fell_and_what_failed_is_told_beside_what_changed() -> None:
         "memory read 14-17 % slower, decode from cache (q4_k, 8 threads) 14 % slower and "
         "memory latency 20 % shorter; file system errors rose 0 -> 7 on /; "
     )
+    assert AGAIN not in made.headline
 
 
 def test_of_many_rates_the_worst_are_named() -> None:

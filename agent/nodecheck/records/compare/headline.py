@@ -19,6 +19,9 @@ from nodecheck.records.figures import Kind
 from nodecheck.units import count, listed
 
 SAME = "No difference beyond noise."
+AGAIN = "Nothing else changed: measure again before you act on it."
+"""A neighbour on the host slows a node down for minutes, and leaves no other trace."""
+
 NAMED = 3
 """Things of one kind that the sentence names; the rest are counted."""
 
@@ -44,7 +47,8 @@ def headline(
     infos = [each for each in findings if {each.before, each.after} <= {None, Severity.INFO}]
     grave = [f for f in findings if f not in infos and not (cpu and _is_cured(f))]
     node = [*cpu, *_others(others), *_findings(grave)]
-    measured = [*filter(None, [figure_words.rates(figures)]), *figure_words.risen(figures)]
+    rates = figure_words.rates(figures)
+    measured = [*filter(None, [rates]), *figure_words.risen(figures)]
     changed = [*node, *measured] or figure_words.others(figures) or _findings(infos)
     moved = [each for each in strategies if each.moved]
     disturbed = _disturbed(figures) if moved else ""
@@ -55,6 +59,8 @@ def headline(
     if disturbed:
         changed.append(f"memory was {disturbed}")
     told = [f"{'; '.join(filter(None, (*changed, _ways(moved))))}."]
+    if rates and not node:
+        told.append(AGAIN)
     if strategies and all(each.same for each in strategies):
         told.append("What the node can do is unchanged.")
     elif cpu and (alone := _unmoved(strategies, "gpu-resident")):
