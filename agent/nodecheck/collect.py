@@ -29,7 +29,7 @@ from nodecheck.machine import child
 from nodecheck.machine.child import Outcome
 from nodecheck.machine.host import Host
 from nodecheck.machine.reader import Reader
-from nodecheck.model import Gap, Reason, Struct
+from nodecheck.model import Gap, Reason, Struct, pretty_json
 from nodecheck.policy import ReferenceWorkload, Thresholds
 from nodecheck.ranges import absurd
 from nodecheck.report import HostInfo, Report
@@ -174,7 +174,7 @@ def capture(directory: Path, *, kernels: str, keep_identities: bool) -> None:
 
 def _keep(file: Path, content: object) -> None:
     if content is not None:
-        file.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n")
+        file.write_bytes(pretty_json(content))
 
 
 class _Run:

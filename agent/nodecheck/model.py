@@ -12,7 +12,7 @@ class Struct(msgspec.Struct, frozen=True):
     """Base of everything that a report holds: immutable. Subclasses take named members only."""
 
 
-def pretty_json(made: Struct) -> bytes:
+def pretty_json(made: object) -> bytes:
     """One JSON object, indented, with a final newline."""
     return msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n"
 

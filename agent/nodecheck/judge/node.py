@@ -101,11 +101,6 @@ class Cards(Struct, frozen=True):
     idle_bytes: int = 0
 
     @property
-    def largest_bytes(self) -> int:
-        """VRAM of the roomiest card."""
-        return max((g.memory_bytes or 0 for g in self.gpus), default=0)
-
-    @property
     def total_bytes(self) -> int:
         """VRAM of all cards."""
         return sum(g.memory_bytes or 0 for g in self.gpus)
