@@ -13,6 +13,7 @@ import msgspec
 from nodecheck import __version__
 from nodecheck.checks import CHECKS
 from nodecheck.checks.cpu.facts import CpuFacts
+from nodecheck.checks.cuda.facts import CudaFacts
 from nodecheck.checks.disk.facts import DiskFacts
 from nodecheck.checks.dram.facts import DramProbe
 from nodecheck.checks.dram.skipped import skipped
@@ -45,6 +46,7 @@ FACTS: dict[str, type[Struct]] = {
     "disk": DiskFacts,
     "pcie": PcieFacts,
     "gpu": GpuProbe,
+    "cuda": CudaFacts,
     "kernel_log": KernelLogFacts,
     "python": PythonFacts,
     "dram": DramProbe,

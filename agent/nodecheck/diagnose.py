@@ -29,6 +29,8 @@ def diagnose(report: Report, policy: Policy, workload: Workload | None = None) -
         facts=report.facts,
         policy=policy,
         measurements=report.measurements,
+        transfers=report.transfers,
+        past=report.past,
         workload=workload or earlier,
         live=report.host.source == "live",
     )

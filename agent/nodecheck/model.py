@@ -58,6 +58,7 @@ class Action(str, Enum):
     RESET_GPU = "reset_gpu"
     RESEAT = "reseat"
     REPLACE = "replace"
+    INSPECT_HARDWARE = "inspect_hardware"
     FREE_DISK = "free_disk"
     RESTART_CONTAINER = "restart_container"
     RESTART_ENGINE = "restart_engine"
@@ -193,6 +194,33 @@ class RoundTrip(Struct, frozen=True, kw_only=True):
 
     cpus: tuple[int, int]
     seconds: float
+
+
+class Transfer(Struct, frozen=True, kw_only=True):
+    """A rate at which a GPU's engines copied, in bytes a second (GB is 10^9 bytes).
+
+    `name` is host_to_device or device_to_host (through pinned memory), the same with _pageable,
+    peer_to_peer, device_copy (bytes read and bytes written both count) or device_read. `card` and
+    `peer` are PCI addresses; a peer copy goes from `card` to `peer`. `cards` is how many copied so
+    at once; the rate is this card's own. `link_gts` and `link_width` are those seen meanwhile,
+    `replays` what the card counted of them. `intact` says whether the data arrived unchanged.
+    `flags` holds `busy` (other programs used the card) or `unsteady`.
+    """
+
+    name: str
+    card: str
+    peer: str | None = None
+    cards: int = 1
+    median_bytes_per_second: float
+    p10_bytes_per_second: float | None = None
+    p90_bytes_per_second: float | None = None
+    passes: int = 0
+    buffer_bytes: int | None = None
+    link_gts: float | None = None
+    link_width: int | None = None
+    replays: int | None = None
+    intact: bool | None = None
+    flags: tuple[str, ...] = ()
 
 
 class Viability(str, Enum):

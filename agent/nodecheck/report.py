@@ -6,8 +6,18 @@ import datetime
 
 import msgspec
 
-from nodecheck.checks.seen import Facts
-from nodecheck.model import Finding, Gap, Latency, Measurement, Status, Strategy, Struct, Verdict
+from nodecheck.checks.seen import Facts, Past
+from nodecheck.model import (
+    Finding,
+    Gap,
+    Latency,
+    Measurement,
+    Status,
+    Strategy,
+    Struct,
+    Transfer,
+    Verdict,
+)
 from nodecheck.ranges import absurd
 from nodecheck.serving import Workload
 
@@ -34,7 +44,7 @@ class Report(Struct, frozen=True, kw_only=True):
     """Everything about one node at one time. `time` is UTC, ISO 8601.
 
     `workload` is the model that the strategies are judged for: the user's, or the policy's.
-    `policy` is the label of the policy that it was judged by.
+    `policy` is the label of the policy that it was judged by, `past` what the history tells.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -45,6 +55,8 @@ class Report(Struct, frozen=True, kw_only=True):
     facts: Facts
     measurements: tuple[Measurement, ...] = ()
     latencies: tuple[Latency, ...] = ()
+    transfers: tuple[Transfer, ...] = ()
+    past: Past | None = None
     workload: Workload | None = None
     findings: tuple[Finding, ...] = ()
     strategies: tuple[Strategy, ...] = ()

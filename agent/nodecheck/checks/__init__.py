@@ -14,6 +14,7 @@ CHECKS: tuple[str, ...] = (
     "disk",
     "pcie",
     "gpu",
+    "cuda",
     "kernel_log",
     "python",
     "dram",

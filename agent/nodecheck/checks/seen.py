@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from nodecheck.checks.cpu.facts import CpuFacts
+from nodecheck.checks.cuda.facts import CudaFacts
 from nodecheck.checks.disk.facts import DiskFacts
 from nodecheck.checks.dram.facts import DramFacts
 from nodecheck.checks.gpu.facts import Gpu, GpuFacts
@@ -15,7 +16,7 @@ from nodecheck.checks.numa.facts import NumaFacts
 from nodecheck.checks.pcie.facts import PcieFacts
 from nodecheck.checks.python.facts import PythonFacts
 from nodecheck.checks.virt.facts import VirtFacts
-from nodecheck.model import Finding, Measurement, Struct
+from nodecheck.model import Action, Finding, Measurement, Struct, Transfer
 from nodecheck.policy import Policy
 from nodecheck.serving import Serving, Workload
 
@@ -35,17 +36,46 @@ class Facts(Struct, frozen=True, kw_only=True):
     kernel_log: KernelLogFacts = KernelLogFacts()
     python: PythonFacts = PythonFacts()
     dram: DramFacts = DramFacts()
+    cuda: CudaFacts = CudaFacts()
+
+
+class Tried(Struct, frozen=True, kw_only=True):
+    """A fix that did not last: this finding was here, then it was not, and now it may be again.
+
+    `action` is what was advised for it. `where` is the PCI address in the finding's subject, or the
+    subject. `gone` is when the fault was seen to be gone: UTC, ISO 8601.
+    """
+
+    id: str
+    where: str
+    action: Action
+    gone: str
+
+
+class Past(Struct, frozen=True, kw_only=True):
+    """What the history of this node tells of it.
+
+    `accelerators` are the PCI addresses in the last snapshot that could look, `time` is that
+    snapshot's: UTC, ISO 8601.
+    """
+
+    time: str
+    accelerators: tuple[str, ...] | None = None
+    tried: tuple[Tried, ...] = ()
 
 
 class Seen(Struct, frozen=True, kw_only=True):
     """Everything that a rule may look at.
 
-    `workload` is None unless the user named one; `serving` is how it is to be served.
+    `workload` is None unless the user named one; `serving` is how it is to be served. `past` is
+    None where there is no history, or nobody looked.
     """
 
     facts: Facts
     policy: Policy
     measurements: tuple[Measurement, ...] = ()
+    transfers: tuple[Transfer, ...] = ()
+    past: Past | None = None
     workload: Workload | None = None
     serving: Serving = Serving()
     live: bool = False

@@ -5,6 +5,82 @@ from __future__ import annotations
 from nodecheck.model import Struct
 
 
+class GpuProcess(Struct, frozen=True, kw_only=True):
+    """A program on a card. `kind` is compute, graphics or mps; other containers' have no name."""
+
+    pid: int
+    kind: str
+    name: str | None = None
+    memory_bytes: int | None = None
+
+
+class MigInstance(Struct, frozen=True, kw_only=True):
+    """A compute instance of a card that MIG cut up; `profile` as the driver names it: 1g.10gb."""
+
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
+    profile: str | None = None
+    memory_bytes: int | None = None
+    memory_used_bytes: int | None = None
+
+
+class NvLink(Struct, frozen=True, kw_only=True):
+    """One NVLink of a card; errors are counted since the driver was loaded.
+
+    `bytes_per_second` is one way. `remote` is gpu, switch or other, `remote_address` its PCI
+    address. `fatal_errors` are recoveries that failed: the link went down by them.
+    """
+
+    link: int
+    active: bool | None = None
+    version: int | None = None
+    bytes_per_second: float | None = None
+    remote: str | None = None
+    remote_address: str | None = None
+    crc_errors: int | None = None
+    replay_errors: int | None = None
+    recovery_errors: int | None = None
+    fatal_errors: int | None = None
+
+
+class Fabric(Struct, frozen=True, kw_only=True):
+    """What NVSwitch systems tell of the way between their cards.
+
+    `state` is not_started, in_progress or completed; a card without a fabric has no Fabric.
+    `error` is what the driver says it ended with, `problems` name what is unhealthy in it.
+    """
+
+    state: str
+    error: str | None = None
+    problems: tuple[str, ...] = ()
+
+
+class Thermal(Struct, frozen=True, kw_only=True):
+    """Temperatures at which the card acts, in degrees Celsius.
+
+    Ada and newer tell them as margins (T.Limit): `margin_celsius` is what is left now before the
+    card slows down, `*_margin_celsius` are the margins at which it acts (0 and below).
+    """
+
+    shutdown_celsius: int | None = None
+    slowdown_celsius: int | None = None
+    gpu_max_celsius: int | None = None
+    memory_max_celsius: int | None = None
+    margin_celsius: int | None = None
+    shutdown_margin_celsius: int | None = None
+    slowdown_margin_celsius: int | None = None
+    gpu_max_margin_celsius: int | None = None
+    memory_max_margin_celsius: int | None = None
+
+
+class RetiredPages(Struct, frozen=True, kw_only=True):
+    """Memory pages that cards before Ampere took out of use, by cause."""
+
+    single_bit: int | None = None
+    double_bit: int | None = None
+    pending: bool | None = None
+
+
 class Gpu(Struct, frozen=True, kw_only=True):
     """One accelerator, merged over its sources by PCI address.
 
@@ -20,6 +96,15 @@ class Gpu(Struct, frozen=True, kw_only=True):
     opened, `virtualisation` the driver's word for it (None, Pass-Through, VGPU, ...).
     `chip_to_chip` marks a GPU whose link to the CPU is NVLink-C2C, so that its PCIe link says
     nothing. `product_lanes` are the lanes that the product itself has where that is fewer than 16.
+
+    `clock_event_seconds` is how long each reason has held the clocks since the driver was loaded:
+    never 0 on a card that worked, so it proves nothing by itself. Volatile counts begin with the
+    driver, aggregate ones with the card. `remap_banks` counts memory banks by the spare rows that
+    they have left (max, high, partial, low, none). `recovery_action` is what the driver asks for:
+    none, reset_gpu, reboot, drain_p2p, drain_and_reset, recover_imex, reset_bus.
+    `nvlinks` is empty for a card without any, None where that is not known. `pcie_errors` are
+    NVML's counts by name, `compute_mode` is default, exclusive_process or prohibited,
+    `performance_level` amdgpu's (auto, low, high, manual, ...).
     """
 
     index: int | None = None
@@ -69,6 +154,38 @@ class Gpu(Struct, frozen=True, kw_only=True):
     error: str | None = None
     chip_to_chip: bool = False
     product_lanes: int | None = None
+    uuid: str | None = None
+    serial: str | None = None
+    vbios_version: str | None = None
+    compute_capability: str | None = None
+    compute_mode: str | None = None
+    display_active: bool | None = None
+    bar1_bytes: int | None = None
+    processes: tuple[GpuProcess, ...] | None = None
+    clock_event_seconds: dict[str, float] | None = None
+    memory_temperature_celsius: int | None = None
+    thermal: Thermal | None = None
+    requested_power_limit_watts: float | None = None
+    minimum_power_limit_watts: float | None = None
+    maximum_power_limit_watts: float | None = None
+    performance_level: str | None = None
+    ecc_enabled: bool | None = None
+    ecc_pending: bool | None = None
+    ecc_aggregate_uncorrectable: int | None = None
+    ecc_aggregate_correctable: int | None = None
+    sram_threshold_exceeded: bool | None = None
+    remapped_rows_correctable: int | None = None
+    remap_banks: dict[str, int] | None = None
+    retired_pages: RetiredPages | None = None
+    recovery_action: str | None = None
+    pcie_replay_rollovers: int | None = None
+    pcie_errors: dict[str, int] | None = None
+    pcie_sent_bytes_per_second: float | None = None
+    pcie_received_bytes_per_second: float | None = None
+    mig_pending: bool | None = None
+    mig_instances: tuple[MigInstance, ...] = ()
+    nvlinks: tuple[NvLink, ...] | None = None
+    fabric: Fabric | None = None
 
 
 class GpuFacts(Struct, frozen=True, kw_only=True):
@@ -77,6 +194,8 @@ class GpuFacts(Struct, frozen=True, kw_only=True):
     `state` is ok, missing, mismatch, failed, unresponsive, lost_devices (a container lost its
     devices) or None (not tried); `message` is the driver's own words. `lost` are addresses that the
     driver names but cannot open, `denied_device` a file that this user may not open.
+    `module_version` is the loaded kernel module's, `nvswitches` how many PCI shows,
+    `fabric_manager` whether its process runs (None where processes of the host are hidden).
     """
 
     state: str | None = None
@@ -87,6 +206,10 @@ class GpuFacts(Struct, frozen=True, kw_only=True):
     cuda_version: str | None = None
     denied_device: str | None = None
     lost: tuple[str, ...] = ()
+    module_version: str | None = None
+    confidential_compute: bool | None = None
+    nvswitches: int | None = None
+    fabric_manager: bool | None = None
 
 
 class GpuProbe(Struct, frozen=True, kw_only=True):
