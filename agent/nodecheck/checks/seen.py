@@ -16,7 +16,7 @@ from nodecheck.checks.numa.facts import NumaFacts
 from nodecheck.checks.pcie.facts import PcieFacts
 from nodecheck.checks.python.facts import PythonFacts
 from nodecheck.checks.virt.facts import VirtFacts
-from nodecheck.model import Action, Finding, Measurement, Struct, Transfer
+from nodecheck.model import Finding, Measurement, Struct, Transfer
 from nodecheck.policy import Policy
 from nodecheck.serving import Serving, Workload
 
@@ -40,15 +40,14 @@ class Facts(Struct, frozen=True, kw_only=True):
 
 
 class Tried(Struct, frozen=True, kw_only=True):
-    """A fix that did not last: this finding was here, then it was not, and now it may be again.
+    """A fault that was fixed once: this finding was here, and then it was gone.
 
-    `action` is what was advised for it. `where` is the PCI address in the finding's subject, or the
-    subject. `gone` is when the fault was seen to be gone: UTC, ISO 8601.
+    `where` is a PCI address in the finding's subject, or the whole subject where it has none.
+    `gone` is when the fault was first seen to be gone: UTC, ISO 8601.
     """
 
     id: str
     where: str
-    action: Action
     gone: str
 
 
