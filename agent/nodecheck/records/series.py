@@ -38,6 +38,14 @@ class Window(Struct, frozen=True, kw_only=True):
     layout_by_id: dict[int, tuple[Metric, ...]] = msgspec.field(default_factory=dict)
 
 
+class Spell(Struct, frozen=True, kw_only=True):
+    """Snapshots in a row that show the same state; times in seconds since 1970 (UTC)."""
+
+    first: int
+    last: int
+    state: State
+
+
 class Listed(Struct, frozen=True, kw_only=True):
     """A snapshot in a list; `time` is in seconds since 1970 (UTC)."""
 

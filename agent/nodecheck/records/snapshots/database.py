@@ -9,6 +9,8 @@ import re
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -18,7 +20,7 @@ from nodecheck.machine import state as directories
 from nodecheck.model import Struct
 from nodecheck.policy import Retention
 from nodecheck.records.figures import Metric, figures
-from nodecheck.records.series import Listed, Window, pack, packed_bytes
+from nodecheck.records.series import Listed, Spell, Window, pack, packed_bytes
 from nodecheck.records.snapshots import packing, place
 from nodecheck.records.snapshots.retention import prune
 from nodecheck.records.snapshots.sqlite import (
@@ -46,6 +48,7 @@ __all__ = [
     "read_pieces",
     "read_report",
     "read_reports",
+    "read_spells",
     "read_window",
 ]
 
@@ -58,6 +61,9 @@ was wrong: windows leave it out. Source: more than any time zone or drift."""
 
 PIECE_SNAPSHOTS = 2000
 """Some hundred bytes each."""
+
+SPELLS = 1000
+"""As many are read: a node that changes more often tells no more by it."""
 
 _Time = Annotated[int, msgspec.Meta(ge=-62_135_596_800, le=253_402_300_799)]
 """Seconds since 1970 of the years 1 to 9999, which are those that datetime knows."""
@@ -153,6 +159,21 @@ def _window(
         state_by_id=states,
         layout_by_id=layouts,
     )
+
+
+def read_spells(path: Path, since: int) -> tuple[Spell, ...]:
+    """The states from `since` (seconds since 1970) on, oldest first. Raises HistoryError."""
+    with reading(path) as db:
+        query = "SELECT time, state FROM snapshots WHERE time BETWEEN ? AND ? ORDER BY time, id"
+        rows = msgspec.convert(
+            db.execute(query, _span(db, since)).fetchall(), list[tuple[_Time, int]]
+        )
+        spells = [(number, [row[0] for row in of]) for number, of in groupby(rows, itemgetter(1))]
+        state_of = functools.cache(lambda number: _shared(db, number, State))
+        return tuple(
+            Spell(first=times[0], last=times[-1], state=state_of(number))
+            for number, times in spells[-SPELLS:]
+        )
 
 
 def read_report(path: Path, reference: str) -> Report:
