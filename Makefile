@@ -1,7 +1,7 @@
 # Two commands set everything up: `make run` and `make test`.
 .DEFAULT_GOAL := help
 .PHONY: help run test lint format schema readme dist bench bench-engines bench-estimates \
-  bench-fleet bench-peers bench-history repeat lab soak fuzz sanitize clean prerequisites
+  bench-fleet bench-peers bench-history repeat lab card soak fuzz sanitize clean prerequisites
 
 PYTHON ?= python3
 VENV := .venv
@@ -9,6 +9,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 C_SOURCES := $(wildcard csrc/*.c csrc/*.h tests/machine/*.c)
+C_STAND_INS := $(wildcard tests/fake_*/*.[ch])
 SANITIZERS_asan := address,undefined
 SANITIZERS_tsan := thread
 NATIVE_INPUTS := pyproject.toml $(wildcard csrc/*)
@@ -34,14 +35,14 @@ lint: $(DEV_TOOLS) build/lint/compile_commands.json ## check style, types, impor
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/clang-format --dry-run -Werror $(C_SOURCES)
+	$(BIN)/clang-format --dry-run -Werror $(C_SOURCES) $(C_STAND_INS)
 	$(BIN)/cmake --build build/lint
 	$(BIN)/clang-tidy --quiet -p build/lint $(filter %.c,$(C_SOURCES))
 
 format: $(DEV_TOOLS) ## rewrite Python and C in the one style
 	$(BIN)/ruff check --fix --exit-zero
 	$(BIN)/ruff format
-	$(BIN)/clang-format -i $(C_SOURCES)
+	$(BIN)/clang-format -i $(C_SOURCES) $(C_STAND_INS)
 
 schema: $(INSTALLED) ## write the schemas in docs/ anew
 	for made in report.Report plan.Plan records.compare.compare.Comparison records.history.history.History \
@@ -82,6 +83,11 @@ repeat: $(DEV_TOOLS) ## how well the memory measurement repeats, on an idle mach
 
 lab: $(DEV_TOOLS) ## run only the tests that need a real environment
 	$(BIN)/python -m pytest -m lab
+
+card: $(DEV_TOOLS) ## all that a real NVIDIA card can show; CARD_CAPTURE=FOLDER keeps a capture
+	-$(BIN)/nodecheck
+	-$(BIN)/nodecheck bench gpu
+	$(BIN)/python -m pytest -m lab tests/lab/test_real_card.py
 
 soak: $(DEV_TOOLS) ## run the tests that take minutes
 	$(BIN)/python -m pytest -m soak --timeout 3600
