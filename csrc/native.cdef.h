@@ -100,3 +100,74 @@ typedef struct {
  * can read after that; compares some products with plain ones: EIO. */
 int nc_decode_fill(nc_arena *arena, const nc_decode_request *request, nc_group *group);
 int nc_decode_run(const nc_arena *arena, const nc_decode_request *request, nc_group *group);
+
+/* NVIDIA cards through libcuda.so.1, which is loaded where it is first asked. Structs that are
+ * written may lie in memory shared with another process, which reads what was found before a hang
+ * or a crash. */
+enum {
+    NC_GPU_LIBRARY_MISSING = -1,
+    NC_GPU_SYMBOL_MISSING = -2,
+    NC_GPU_TOO_LITTLE_MEMORY = -4,
+    NC_GPU_SYSTEM_REFUSED = -5
+};
+enum { NC_GPU_CARDS = 64, NC_GPU_SAMPLES = 128 };
+
+typedef struct {
+    int error; /* 0, CUDA's own number or one of the above */
+    int call;  /* the function that gave it */
+    char words[160];
+    int inside; /* the function that is under way: where it hangs or dies */
+} nc_gpu_failure;
+/* NULL for none. */
+const char *nc_gpu_call_name(int call);
+
+typedef struct {
+    nc_gpu_failure failure;
+    int version; /* 13000 is 13.0 */
+    int count;   /* of the cards that are filled in */
+    char pci_addresses[NC_GPU_CARDS][32];
+} nc_gpu_answer;
+/* Starts CUDA and asks for its cards. */
+void nc_gpu_query(nc_gpu_answer *answer);
+
+enum {
+    NC_GPU_HOST_TO_DEVICE,
+    NC_GPU_DEVICE_TO_HOST,
+    NC_GPU_PEER_TO_PEER,
+    NC_GPU_DEVICE_COPY,
+    NC_GPU_DEVICE_READ
+};
+enum { NC_GPU_NOT_BEGUN, NC_GPU_PREPARING, NC_GPU_COPYING, NC_GPU_DONE };
+
+typedef struct {
+    nc_gpu_failure failure;
+    int phase;
+    int samples;
+    double rates[NC_GPU_SAMPLES]; /* bytes a second, by CUDA's events around several copies */
+    uint64_t buffer_bytes;
+    int intact;      /* -1: not compared */
+    int direct;      /* a peer copy: whether it goes past the host; -1: none */
+    double link_gts; /* the caller's; 0: not seen */
+    int link_width;
+} nc_gpu_result;
+
+typedef struct {
+    int operation;
+    bool pageable; /* the host memory: as mmap gives it, else CUDA's own, which is pinned */
+    int card;      /* in CUDA's order, as peer */
+    int peer;
+    const int *cpus; /* where host memory is touched and copies are queued */
+    int cpu_count;   /* 0: anywhere */
+    size_t buffer_bytes;
+    double warm_up_seconds;
+    double seconds;        /* samples are taken so long, and at least 3 */
+    nc_gpu_result *result; /* zeroed by the caller */
+} nc_gpu_copy;
+
+typedef struct nc_gpu_step nc_gpu_step;
+/* After a query. All cards begin at once, each in a thread of its own. Returns 0 or an errno. */
+int nc_gpu_start(const nc_gpu_copy *copies, int count, nc_gpu_step **started);
+/* Waits for all of them. */
+void nc_gpu_finish(nc_gpu_step *step);
+/* Lets go of the cards. An error of that is not told, only the function that is under way. */
+void nc_gpu_close(nc_gpu_failure *failure);

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 
-class NativeUnavailable(Exception):
+class NativeUnavailable(ImportError):
     """The C extension cannot be loaded here."""
 
 
