@@ -1,272 +1,269 @@
 /* A stand-in for NVIDIA's management library, for tests: libnvidia-ml.so.1 with the functions that
- * a health check calls. The file that $FAKE_NVML names says what they answer:
+ * a health check calls, of the types that nvml.h gives them. The file that $FAKE_NVML names says
+ * what they answer, a line a key:
  *
- *     driver_version 580.65.06        before the first `device`: the system's answers
- *     init !9                         `!N` is NVML's error N, `hang` never returns, `crash` aborts
- *     device                          begins the next card
+ *     # comment
+ *     driver_version 580.65.06      before the first `device`: the system's answers
+ *     device                        begins the next card; `device like 0`: with the keys of card 0
  *     name NVIDIA L40
- *     clock_event_reasons 0x8,0x0     each call takes the next value, the last one stays
+ *     mig                           begins the next MIG device of the card
  *
- * A key that is not there is NVML_ERROR_NOT_SUPPORTED. Built with -DOLD_DRIVER it lacks the
- * functions that older drivers lack. Layouts and numbers follow the public API of nvml.h. */
+ * A key that is not there is NVML_ERROR_NOT_SUPPORTED. A value is a text or a number (0x too);
+ * `!N` is NVML's error N, `hang` never returns, `crash` aborts, `9+2` is 9, then 11, 13 ..., and
+ * `0x8,0x0` has each call take the next value, of which the last one stays.
+ *
+ * System: driver_version nvml_version cuda_version init, count (!N), cc_environment cc_feature
+ * cc_dev_tools cc_multi_gpu, `process_name PID NAME`.
+ *     missing nvmlDeviceGetName     that function is not found
+ *     fault hang 3                  from the third call on (nvmlInit is the first), or one of
+ *                                   hang/3 (each third call), slow SECONDS [N], lost N,
+ *                                   uninitialized N, unknown N, version_mismatch N, !ERROR N
+ * A card may have a fault too: it strikes calls on that card alone, which alone it counts.
+ *
+ * Card: handle (!N) bus_id device_id subsystem_id name uuid serial vbios_version minor
+ * compute_capability (8.9) memory_total memory_used memory_reserved bar1_total bar1_used
+ * memory_bus_bits sm_clock sm_clock_max graphics_clock graphics_clock_max memory_clock
+ * memory_clock_max clock_event_reasons performance_state utilisation utilisation_memory temperature
+ * margin_temperature, `threshold KIND CELSIUS`, power power_limit power_limit_requested
+ * power_limit_default power_limit_min power_limit_max persistence compute_mode display_mode
+ * display_active virtualisation ecc_mode ecc_pending ecc_corrected ecc_uncorrected
+ * ecc_corrected_aggregate ecc_uncorrected_aggregate sram_threshold_exceeded sram_corrected
+ * sram_uncorrected remap_pending remap_failure remapped_correctable remapped_uncorrectable,
+ * `remap_banks MAX HIGH PARTIAL LOW NONE`, retired_single retired_double retired_pending
+ * link_generation link_generation_max link_generation_device_max link_width link_width_max
+ * pcie_replays pcie_sent pcie_received mig mig_pending mig_max nvlinks fabric_state fabric_status
+ * fabric_health_mask fabric_health_summary fabric_clique field_values (!N), and
+ *     field 230 0                   a field value; `field 186.1` that of one scope. Fields whose
+ *                                   number a function tells too need no line of their own; a
+ *                                   value may tell its type: u16: u32: u64: i32: i64: f64:
+ *     nvlink 3.state 0              of link 3, `nvlink *.state` of the others: state version speed
+ *                                   remote remote_bus crc_flit crc_data replay recovery
+ *     compute_processes 77:4096 78:-   a pid and its bytes, `-` where they are not told, `none`;
+ *                                   @1/0 follows for a GPU and compute instance; graphics_, mps_
+ * MIG device: name uuid gpu_instance compute_instance memory_total memory_used mig_sm_count
+ * mig_gpu_slices mig_compute_slices mig_copy_engines.
+ *
+ * $FAKE_NVML_LOG names a file that gets a line a call, of nvmlDeviceGetFieldValues one a field.
+ * Built with -DOLD_DRIVER the library lacks what older drivers lack. */
+
+#include "functions.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, UNKNOWN = 999 };
-enum { DEVICES = 16, KEYS = 48, SYSTEM = DEVICES };
+static bool initialised;
 
-struct entry {
-    char key[40];
-    char text[96];
-    int calls;
-};
-
-struct holder {
-    struct entry entries[KEYS];
-    int count;
-};
-
-static struct holder holders[DEVICES + 1];
-static int devices;
-
-typedef struct holder *handle;
-
-struct pci_info {
-    char legacy_bus_id[16];
-    unsigned domain, bus, device, device_id, subsystem_id;
-    char bus_id[32];
-};
-struct memory {
-    unsigned long long total, free, used;
-};
-struct memory_v2 {
-    unsigned version;
-    unsigned long long total, reserved, free, used;
-};
-struct utilisation {
-    unsigned gpu, memory;
-};
-struct temperature {
-    unsigned version, sensor;
-    int value;
-};
-
-static void load(void) {
-    const char *path = getenv("FAKE_NVML");
-    FILE *file = path ? fopen(path, "r") : NULL;
-    char line[160];
-    struct holder *here = &holders[SYSTEM];
-
-    devices = 0;
-    memset(holders, 0, sizeof(holders));
-    while (file && fgets(line, sizeof(line), file)) {
-        struct entry *entry = &here->entries[here->count];
-
-        if (strncmp(line, "device\n", 7) == 0 && devices < DEVICES) {
-            here = &holders[devices++];
-        } else if (here->count < KEYS &&
-                   sscanf(line, "%39s %95[^\n]", entry->key, entry->text) == 2) {
-            here->count++;
-        }
-    }
-    if (file)
-        fclose(file);
+nvmlReturn_t begun(const char *function, nvmlDevice_t of, bool needs_device) {
+    if (!initialised)
+        return NVML_ERROR_UNINITIALIZED;
+    if (needs_device && of == NULL)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    return begin(function, of);
 }
 
-/* The answer to a key: 0 with its text, or an error. */
-static int answer(struct holder *from, const char *key, const char **text) {
-    for (int i = 0; i < from->count; i++) {
-        struct entry *entry = &from->entries[i];
-        const char *value = entry->text;
-
-        if (strcmp(entry->key, key) != 0)
-            continue;
-        for (int skip = entry->calls++; skip > 0 && strchr(value, ','); skip--)
-            value = strchr(value, ',') + 1;
-        if (strncmp(value, "hang", 4) == 0)
-            for (;;)
-                pause();
-        if (strncmp(value, "crash", 5) == 0)
-            abort();
-        if (*value == '!')
-            return atoi(value + 1);
-        *text = value;
-        return SUCCESS;
-    }
-    return NOT_SUPPORTED;
-}
-
-static int number(struct holder *from, const char *key, unsigned long long *value) {
+PUBLIC nvmlReturn_t nvmlInitWithFlags(unsigned int flags) {
     const char *text;
-    int error = answer(from, key, &text);
+    unsigned times;
+    nvmlReturn_t error;
 
-    if (error == SUCCESS)
-        *value = strtoull(text, NULL, 0);
+    if (!initialised)
+        description_load();
+    note(__func__, NULL, " %u", flags);
+    error = begin(__func__, NULL);
+    if (error == NVML_SUCCESS && holds(described_system(), "init"))
+        error = text_of(described_system(), "init", &text, &times);
+    initialised = initialised || error == NVML_SUCCESS;
     return error;
 }
 
-static int small(struct holder *from, const char *key, unsigned *value) {
-    unsigned long long wide;
-    int error = number(from, key, &wide);
+PUBLIC nvmlReturn_t nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
 
-    if (error == SUCCESS)
-        *value = (unsigned)wide;
-    return error;
+PUBLIC nvmlReturn_t nvmlShutdown(void) {
+    ON_SYSTEM("%s", "");
+    initialised = false;
+    return NVML_SUCCESS;
 }
 
-static int string(struct holder *from, const char *key, char *buffer, unsigned length) {
-    const char *text;
-    int error = answer(from, key, &text);
-
-    if (error == SUCCESS)
-        snprintf(buffer, length, "%s", text);
-    return error;
-}
-
-int nvmlInitWithFlags(unsigned flags) {
-    const char *text;
-    int error;
-
-    (void)flags;
-    load();
-    error = answer(&holders[SYSTEM], "init", &text);
-    return error == NOT_SUPPORTED ? SUCCESS : error;
-}
-
-int nvmlShutdown(void) { return SUCCESS; }
-
-const char *nvmlErrorString(int error) {
+PUBLIC const char *nvmlErrorString(nvmlReturn_t error) {
     static char text[32];
 
-    snprintf(text, sizeof(text), "fake error %d", error);
+    snprintf(text, sizeof(text), "fake error %d", (int)error);
     return text;
 }
 
-int nvmlSystemGetDriverVersion(char *buffer, unsigned length) {
-    return string(&holders[SYSTEM], "driver_version", buffer, length);
+#define SYSTEM_STRING(function, key)                                  \
+    PUBLIC nvmlReturn_t function(char *buffer, unsigned int length) { \
+        ON_SYSTEM("%s", "");                                          \
+        return string_of(described_system(), key, buffer, length);    \
+    }
+
+SYSTEM_STRING(nvmlSystemGetDriverVersion, "driver_version")
+
+/* A library knows its own version without a driver: it is not among those that need nvmlInit. */
+PUBLIC nvmlReturn_t nvmlSystemGetNVMLVersion(char *buffer, unsigned int length) {
+    nvmlReturn_t error;
+
+    note(__func__, NULL, "%s", "");
+    error = begin(__func__, NULL);
+    return error == NVML_SUCCESS ? string_of(described_system(), "nvml_version", buffer, length)
+                                 : error;
 }
 
-int nvmlSystemGetCudaDriverVersion(int *version) {
-    return small(&holders[SYSTEM], "cuda_version", (unsigned *)version);
+PUBLIC nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version) {
+    ON_SYSTEM("%s", "");
+    return small_of(described_system(), "cuda_version", (unsigned *)version);
 }
 
-int nvmlDeviceGetCount_v2(unsigned *count) {
-    *count = (unsigned)devices;
-    return SUCCESS;
+PUBLIC nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version) {
+    ON_SYSTEM("%s", "");
+    return small_of(described_system(), "cuda_version", (unsigned *)version);
 }
 
-int nvmlDeviceGetHandleByIndex_v2(unsigned index, handle *device) {
-    const char *text;
-    int error;
+PUBLIC nvmlReturn_t nvmlSystemGetConfComputeState(nvmlConfComputeSystemState_t *state) {
+    nvmlDevice_t system = described_system();
 
-    if (index >= (unsigned)devices)
-        return INVALID_ARGUMENT;
-    error = answer(&holders[index], "handle", &text);
-    *device = &holders[index];
-    return error == NOT_SUPPORTED ? SUCCESS : error;
+    ON_SYSTEM("%s", "");
+    memset(state, 0, sizeof(*state));
+    small_of(system, "cc_environment", &state->environment);
+    small_of(system, "cc_dev_tools", &state->devToolsMode);
+    return small_of(system, "cc_feature", &state->ccFeature);
 }
 
-int nvmlDeviceGetPciInfo_v3(handle device, struct pci_info *info) {
-    memset(info, 0, sizeof(*info));
-    small(device, "device_id", &info->device_id);
-    small(device, "subsystem_id", &info->subsystem_id);
-    return string(device, "bus_id", info->bus_id, sizeof(info->bus_id));
-}
+PUBLIC nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *name, unsigned int length) {
+    char key[32];
 
-int nvmlDeviceGetName(handle device, char *buffer, unsigned length) {
-    return string(device, "name", buffer, length);
-}
-
-int nvmlDeviceGetMemoryInfo(handle device, struct memory *memory) {
-    memory->free = 0;
-    number(device, "memory_used", &memory->used);
-    return number(device, "memory_total", &memory->total);
+    ON_SYSTEM(" %u", pid);
+    snprintf(key, sizeof(key), "process_name %u", pid);
+    if (!holds(described_system(), key))
+        return NVML_ERROR_NOT_FOUND;
+    return string_of(described_system(), key, name, length);
 }
 
 #ifndef OLD_DRIVER
-int nvmlDeviceGetMemoryInfo_v2(handle device, struct memory_v2 *memory) {
-    memory->free = memory->reserved = 0;
-    number(device, "memory_used", &memory->used);
-    return number(device, "memory_total", &memory->total);
-}
+PUBLIC nvmlReturn_t nvmlSystemGetConfComputeSettings(nvmlSystemConfComputeSettings_t *settings) {
+    nvmlDevice_t system = described_system();
 
-int nvmlDeviceGetCurrentClocksEventReasons(handle device, unsigned long long *reasons) {
-    return number(device, "clock_event_reasons", reasons);
-}
-
-int nvmlDeviceGetTemperatureV(handle device, struct temperature *temperature) {
-    return small(device, "temperature", (unsigned *)&temperature->value);
-}
-#else
-int nvmlDeviceGetTemperature(handle device, unsigned sensor, unsigned *value) {
-    (void)sensor;
-    return small(device, "temperature", value);
+    ON_SYSTEM("%s", "");
+    VERSIONED(settings, nvmlSystemConfComputeSettings_v1);
+    settings->environment = settings->devToolsMode = settings->ccFeature = 0;
+    small_of(system, "cc_environment", &settings->environment);
+    small_of(system, "cc_dev_tools", &settings->devToolsMode);
+    small_of(system, "cc_feature", &settings->ccFeature);
+    return small_of(system, "cc_multi_gpu", &settings->multiGpuMode);
 }
 #endif
 
-int nvmlDeviceGetCurrentClocksThrottleReasons(handle device, unsigned long long *reasons) {
-    return number(device, "clock_event_reasons", reasons);
+/* Which cards there are */
+
+PUBLIC nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count) {
+    ON_SYSTEM("%s", "");
+    *count = described_cards();
+    return holds(described_system(), "count") ? small_of(described_system(), "count", count)
+                                              : NVML_SUCCESS;
 }
 
-static const char *clock_key(unsigned kind, const char *sm, const char *memory) {
-    return kind == 2 ? memory : sm;
+static nvmlReturn_t handed_out(nvmlDevice_t card, nvmlDevice_t *device) {
+    unsigned none;
+
+    *device = card;
+    return holds(card, "handle") ? small_of(card, "handle", &none) : NVML_SUCCESS;
 }
 
-int nvmlDeviceGetClockInfo(handle device, unsigned kind, unsigned *mhz) {
-    return small(device, clock_key(kind, "sm_clock", "memory_clock"), mhz);
+PUBLIC nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device) {
+    nvmlDevice_t card = initialised ? described_card(index) : NULL;
+
+    CALL(card, true, "%s", "");
+    return handed_out(card, device);
 }
 
-int nvmlDeviceGetMaxClockInfo(handle device, unsigned kind, unsigned *mhz) {
-    return small(device, clock_key(kind, "sm_clock_max", "memory_clock_max"), mhz);
+static bool position(const char *bus_id, unsigned parts[4]) {
+    return sscanf(bus_id, "%x:%x:%x.%x", &parts[0], &parts[1], &parts[2], &parts[3]) == 4;
 }
 
-int nvmlDeviceGetUtilizationRates(handle device, struct utilisation *rates) {
-    rates->memory = 0;
-    return small(device, "utilisation", &rates->gpu);
+PUBLIC nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, nvmlDevice_t *device) {
+    unsigned wanted[4], here[4];
+    const char *text;
+
+    ON_SYSTEM(" %s", bus_id);
+    if (!position(bus_id, wanted))
+        return NVML_ERROR_INVALID_ARGUMENT;
+    for (unsigned i = 0; i < described_cards(); i++)
+        if (still_text_of(described_card(i), "bus_id", &text) == NVML_SUCCESS &&
+            position(text, here) && memcmp(here, wanted, sizeof(here)) == 0)
+            return handed_out(described_card(i), device);
+    return NVML_ERROR_NOT_FOUND;
 }
 
-int nvmlDeviceGetEccMode(handle device, unsigned *current, unsigned *pending) {
-    *pending = 0;
-    return small(device, "ecc_mode", current);
+void place(nvmlPciInfo_t *info) {
+    unsigned parts[4] = {0};
+
+    if (!position(info->busId, parts))
+        return;
+    info->domain = parts[0];
+    info->bus = parts[1];
+    info->device = parts[2];
+    snprintf(info->busIdLegacy, sizeof(info->busIdLegacy), "%04X:%02X:%02X.0", parts[0] & 0xffff,
+             parts[1] & 0xff, parts[2] & 0x1f);
 }
 
-int nvmlDeviceGetTotalEccErrors(handle device, unsigned kind, unsigned counter,
-                                unsigned long long *count) {
-    (void)counter;
-    return number(device, kind == 1 ? "ecc_uncorrected" : "ecc_corrected", count);
+PUBLIC nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *info) {
+    nvmlReturn_t error;
+
+    ON_DEVICE("%s", "");
+    memset(info, 0, sizeof(*info));
+    small_of(device, "device_id", &info->pciDeviceId);
+    small_of(device, "subsystem_id", &info->pciSubSystemId);
+    error = string_of(device, "bus_id", info->busId, sizeof(info->busId));
+    place(info);
+    return error;
 }
 
-int nvmlDeviceGetRemappedRows(handle device, unsigned *corrected, unsigned *uncorrected,
-                              unsigned *pending, unsigned *failure) {
-    *corrected = *uncorrected = *failure = 0;
-    small(device, "remapped_uncorrectable", uncorrected);
-    small(device, "remap_failure", failure);
-    return small(device, "remap_pending", pending);
+/* MIG */
+
+PUBLIC nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *now,
+                                         unsigned int *pending) {
+    ON_DEVICE("%s", "");
+    return mode_of(device, "mig", "mig_pending", now, pending);
 }
 
-int nvmlDeviceGetMigMode(handle device, unsigned *current, unsigned *pending) {
-    *pending = 0;
-    return small(device, "mig", current);
+PUBLIC nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int *count) {
+    ON_DEVICE("%s", "");
+    *count = 0; /* as the header says of cards without MIG */
+    return holds(device, "mig_max") ? small_of(device, "mig_max", count) : NVML_SUCCESS;
 }
 
-#define SMALL(function, key) \
-    int function(handle device, unsigned *v) { return small(device, key, v); }
+PUBLIC nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned int index,
+                                                        nvmlDevice_t *mig) {
+    ON_DEVICE(" %u", index);
+    if (!holds(device, "mig"))
+        return NVML_ERROR_NOT_SUPPORTED;
+    *mig = described_mig(device, index);
+    return *mig ? handed_out(*mig, mig) : NVML_ERROR_NOT_FOUND;
+}
 
-SMALL(nvmlDeviceGetMinorNumber, "minor")
-SMALL(nvmlDeviceGetMemoryBusWidth, "memory_bus_bits")
-SMALL(nvmlDeviceGetPerformanceState, "performance_state")
-SMALL(nvmlDeviceGetPowerUsage, "power")
-SMALL(nvmlDeviceGetEnforcedPowerLimit, "power_limit")
-SMALL(nvmlDeviceGetPowerManagementLimit, "power_limit")
-SMALL(nvmlDeviceGetPowerManagementDefaultLimit, "power_limit_default")
-SMALL(nvmlDeviceGetCurrPcieLinkGeneration, "link_generation")
-SMALL(nvmlDeviceGetMaxPcieLinkGeneration, "link_generation_max")
-SMALL(nvmlDeviceGetGpuMaxPcieLinkGeneration, "link_generation_device_max")
-SMALL(nvmlDeviceGetCurrPcieLinkWidth, "link_width")
-SMALL(nvmlDeviceGetMaxPcieLinkWidth, "link_width_max")
-SMALL(nvmlDeviceGetPcieReplayCounter, "pcie_replays")
-SMALL(nvmlDeviceGetPersistenceMode, "persistence")
-SMALL(nvmlDeviceGetVirtualizationMode, "virtualisation")
+PUBLIC nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned int *is_mig) {
+    ON_DEVICE("%s", "");
+    *is_mig = device->parent != NULL;
+    return NVML_SUCCESS;
+}
+
+PUBLIC nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t device,
+                                                                 nvmlDevice_t *card) {
+    ON_DEVICE("%s", "");
+    *card = device->parent;
+    return *card ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+PUBLIC nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAttributes_t *told) {
+    unsigned long long bytes = 0;
+
+    ON_DEVICE("%s", "");
+    memset(told, 0, sizeof(*told));
+    small_of(device, "mig_gpu_slices", &told->gpuInstanceSliceCount);
+    small_of(device, "mig_compute_slices", &told->computeInstanceSliceCount);
+    small_of(device, "mig_copy_engines", &told->sharedCopyEngineCount);
+    number_of(device, "memory_total", &bytes);
+    told->memorySizeMB = bytes >> 20;
+    return small_of(device, "mig_sm_count", &told->multiprocessorCount);
+}

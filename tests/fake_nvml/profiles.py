@@ -1,124 +1,99 @@
-"""Cards for the fake library, as their drivers describe them."""
+"""Cards and nodes for the fake library, as their drivers describe them: from nodes/*.txt."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 Card = Mapping[str, "str | int"]
+"""A key of the description -> its value; `mig 0.name` names the card's first MIG device."""
 
-L40: Card = {
-    "name": "NVIDIA L40",
-    "device_id": 0x26B510DE,
-    "subsystem_id": 0x169D10DE,
-    "memory_total": 48305799168,
-    "memory_used": 0,
-    "memory_bus_bits": 384,
-    "memory_clock": 9001,
-    "memory_clock_max": 9001,
-    "sm_clock": 2490,
-    "sm_clock_max": 2490,
-    "performance_state": 0,
-    "utilisation": 98,
-    "temperature": 61,
-    "power": 270_000,
-    "power_limit": 300_000,
-    "power_limit_default": 300_000,
-    "clock_event_reasons": 0,
-    "ecc_mode": 1,
-    "ecc_corrected": 0,
-    "ecc_uncorrected": 0,
-    "remapped_uncorrectable": 0,
-    "remap_pending": 0,
-    "remap_failure": 0,
-    "link_generation": 4,
-    "link_generation_max": 4,
-    "link_generation_device_max": 4,
-    "link_width": 16,
-    "link_width_max": 16,
-    "pcie_replays": 9,
-    "persistence": 1,
-    "virtualisation": 1,
-}
-PRO_6000: Card = {
-    **L40,
-    "name": "NVIDIA RTX PRO 6000 Blackwell Workstation Edition",
-    "device_id": 0x2BB110DE,
-    "memory_total": 102641958912,
-    "memory_bus_bits": 512,
-    "memory_clock": 14001,
-    "memory_clock_max": 14001,
-    "power": 550_000,
-    "power_limit": 600_000,
-    "power_limit_default": 600_000,
-    "link_generation": 5,
-    "link_generation_max": 5,
-    "link_generation_device_max": 5,
-    "virtualisation": 0,
-}
+NODES = Path(__file__).with_name("nodes")
+
+_TWO_WORDS = ("field", "nvlink", "threshold", "process_name", "missing")
+"""With these a key is two words, as fake_nvml.c says."""
+
+
+def node(name: str) -> tuple[list[Card], Card]:
+    """The cards of nodes/<name>.txt, and what its system answers."""
+    system: dict[str, str | int] = {}
+    cards: list[dict[str, str | int]] = []
+    here, prefix, migs = system, "", 0
+    for line in (NODES / f"{name}.txt").read_text().splitlines():
+        words = line.split()
+        if words[0] == "device":
+            here = dict(cards[int(words[2])]) if len(words) > 1 else {}
+            cards.append(here)
+            prefix, migs = "", 0
+        elif words == ["mig"]:
+            prefix = f"mig {migs}."
+            migs += 1
+        elif words[0] != "#":
+            length = 2 if words[0] in _TWO_WORDS else 1
+            here[prefix + " ".join(words[:length])] = " ".join(words[length:])
+    return list(cards), system
+
+
+def _first(name: str, **changes: str | int) -> Card:
+    return {**node(name)[0][0], **changes}
+
+
+L40 = _first("three_l40")
+PRO_6000 = _first("pro_6000")
+H200 = _first("eight_h200")
 H100: Card = {
-    **L40,
+    **H200,
     "name": "NVIDIA H100 80GB HBM3",
     "device_id": 0x233010DE,
+    "subsystem_id": 0x16C110DE,
     "memory_total": 85520809984,
+    "memory_reserved": 636485632,
+    "bar1_total": 137438953472,
     "memory_bus_bits": 5120,
     "memory_clock": 2619,
     "memory_clock_max": 2619,
-    "power_limit": 700_000,
-    "power_limit_default": 700_000,
-    "link_generation": 5,
-    "link_generation_max": 5,
-    "link_generation_device_max": 5,
-    "mig": 0,
+    "remap_banks": "2560 0 0 0 0",
 }
-_GEFORCE_LACKS = ("ecc_mode", "ecc_corrected", "ecc_uncorrected", "remap_pending", "remap_failure")
-IDLE_4090: Card = {
-    **{key: value for key, value in L40.items() if key not in _GEFORCE_LACKS},
-    "name": "NVIDIA GeForce RTX 4090",
-    "device_id": 0x268410DE,
-    "memory_total": 25757220864,
-    "memory_clock": 405,
-    "memory_clock_max": 10501,
-    "sm_clock": 210,
-    "sm_clock_max": 3120,
-    "performance_state": 8,
-    "utilisation": 0,
-    "clock_event_reasons": 1,
-    "power": 26_000,
-    "power_limit": 450_000,
-    "power_limit_default": 450_000,
-    "link_generation": 1,
-    "persistence": 0,
-    "virtualisation": 0,
-}
-GB10: Card = {
-    "name": "NVIDIA GB10",
-    "device_id": 0x2E1210DE,
-    "memory_bus_bits": 256,
-    "memory_clock_max": 8533,
-    "sm_clock": 2405,
-    "sm_clock_max": 3003,
-    "performance_state": 0,
-    "utilisation": 4,
-    "temperature": 45,
-    "clock_event_reasons": 0,
-    "link_generation": 1,
-    "link_generation_max": 1,
-    "link_width": 1,
-    "link_width_max": 1,
-    "persistence": 1,
-    "virtualisation": 0,
-}
+A100_MIG = _first("a100_mig")
+IDLE_4090 = _first("rtx_4090")
+T4 = _first("t4")
+GB10 = _first("gb10")
 """A card without memory of its own: NVML has neither version of its memory information."""
+L40S = _first("l40s_passthrough")
 
-DRIVER: Card = {"driver_version": "580.65.06", "cuda_version": 13000}
+DRIVER: Card = {
+    "driver_version": "580.65.06",
+    "nvml_version": "13.580.65.06",
+    "cuda_version": 13000,
+}
 
 
-def at(card: Card, bus: int, **changes: str | int) -> Card:
-    """The card at 0000:<bus>:00.0, with changed answers (`!15` is NVML's error 15)."""
-    return {**card, "bus_id": f"00000000:{bus:02X}:00.0", "minor": bus - 1, **changes}
+def at(card: Card, bus: int, **changes: str | int | None) -> Card:
+    """The card at 0000:<bus>:00.0, with changed answers: `!15` is NVML's error 15, None none."""
+    own: dict[str, str | int | None] = {"bus_id": f"00000000:{bus:02X}:00.0", "minor": bus - 1}
+    if "uuid" in card:
+        own["uuid"] = f"GPU-{bus:08x}-52c1-4d07-9e8b-3fa6c0d17b24"
+    if "serial" in card:
+        own["serial"] = str(1320000000000 + bus)
+    changed = {**card, **own, **changes}
+    return {key: value for key, value in changed.items() if value is not None}
 
 
 def description(cards: Sequence[Card], **system: str | int) -> str:
     """The text that the fake library reads."""
-    holders = [{**DRIVER, **system}, *cards]
-    return "device\n".join("".join(f"{k} {v}\n" for k, v in holder.items()) for holder in holders)
+    return _lines({**DRIVER, **system}) + "".join(map(_section, cards))
+
+
+def _section(card: Card) -> str:
+    """A card's lines, and its MIG devices after it."""
+    text = "device\n" + _lines({k: v for k, v in card.items() if not k.startswith("mig ")})
+    migs: dict[int, dict[str, str | int]] = {}
+    for key, value in card.items():
+        if key.startswith("mig "):
+            position, _, member = key.removeprefix("mig ").partition(".")
+            migs.setdefault(int(position), {})[member] = value
+    return text + "".join("mig\n" + _lines(migs[position]) for position in sorted(migs))
+
+
+def _lines(answers: Card) -> str:
+    return "".join(f"{key} {value}\n" for key, value in answers.items())

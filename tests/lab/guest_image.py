@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.fake_nvml import build
 from tests.fake_nvml.profiles import L40, at, description
 from tests.lab.debian import CACHE, REPOSITORY, NotHereError, apt, need_program
 
 GUEST_INIT = Path(__file__).with_name("guest_init.sh")
-FAKE_NVML = REPOSITORY / "tests" / "fake_nvml"
 
 QEMU = "qemu-system-x86_64"
 KERNEL_PACKAGE = "linux-image-cloud-amd64"
@@ -82,7 +82,7 @@ def _from_debian(name: str, package: str, inside: str) -> Path:
 def _digest() -> str:
     """Of all that goes into the initramfs but the versions of dependencies."""
     total = hashlib.sha256(sys.version.encode())
-    cards = (FAKE_NVML / "fake_nvml.c", FAKE_NVML / "profiles.py")
+    cards = (f for f in sorted(build.HERE.rglob("*")) if f.suffix in {".c", ".h", ".py", ".txt"})
     for file in (*_sources(), Path(__file__), GUEST_INIT, *cards):
         total.update(f"{file.relative_to(REPOSITORY)}\0".encode() + file.read_bytes())
     return total.hexdigest()[:16]
@@ -129,11 +129,10 @@ def _add_nodecheck(root: Path, work: Path) -> None:
 def _add_cards(place: Path) -> None:
     """NVIDIA's library as a stand-in, for the oldest of CPUs, and what it is to say."""
     place.mkdir()
-    library, source = place / "libnvidia-ml.so.1", FAKE_NVML / "fake_nvml.c"
-    compiler = os.environ.get("CC", "cc")
-    _tell(
-        compiler, "-std=gnu11", "-march=x86-64", "-shared", "-fPIC", "-o", str(library), str(source)
-    )
+    try:
+        build.compile_library(place / "libnvidia-ml.so.1", "-march=x86-64")
+    except build.NotHereError as reason:
+        raise NotHereError(str(reason)) from reason
     for name, cards in CARDS.items():
         (place / name).write_text(description(cards))
 

@@ -13,6 +13,7 @@ import pytest
 from nodecheck.machine import child, nvml, stuck
 from nodecheck.machine.child import Outcome
 from nodecheck.machine.host import CapturedHost
+from nodecheck.machine.nvml_asking import Notes
 from tests.trees import Tree
 
 Node = Callable[[Tree], CapturedHost]
@@ -21,11 +22,6 @@ Node = Callable[[Tree], CapturedHost]
 @pytest.fixture(autouse=True)
 def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NODECHECK_HISTORY", str(tmp_path / "state" / "history.db"))
-
-
-def test_the_deadline_grows_with_the_cards_and_has_an_end() -> None:
-    one, eight = nvml.deadline_seconds(1), nvml.deadline_seconds(8)
-    assert one < eight <= nvml.deadline_seconds(1000) == nvml.DEADLINE_LIMIT_SECONDS
 
 
 def test_a_child_that_cannot_be_killed_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,10 +52,48 @@ def test_a_child_that_cannot_be_killed_is_remembered(monkeypatch: pytest.MonkeyP
 
 
 def test_a_child_that_dies_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvml, "_collect", lambda: os.kill(os.getpid(), signal.SIGSEGV))
+    def die(notes: Notes) -> None:
+        notes.asking("for the temperature of card 2")
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+    monkeypatch.setattr(nvml, "_collect", die)
     answer = nvml.query(1)
     assert answer.error == nvml.CHILD_DIED
     assert "SIGSEGV" in (answer.message or "")
+    assert answer.asked == "for the temperature of card 2"
+
+
+def test_notes_cross_to_the_parent() -> None:
+    notes = Notes()
+    assert (notes.asked(), notes.kept()) == (None, [])
+    pid = os.fork()
+    if pid == 0:
+        notes.asking("for a field with a long name")
+        notes.keep(b"first")
+        notes.keep(b"second")
+        notes.asking("to stop")
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert notes.asked() == "to stop"
+    assert notes.kept() == [b"first", b"second"]
+
+
+def test_notes_have_an_end() -> None:
+    """What does not fit is dropped, and what was there stays."""
+    notes = Notes()
+    notes.asking("x" * 1000)
+    notes.keep(b"first")
+    notes.keep(b"x" * (2 << 20))
+    notes.keep(b"last")
+    assert notes.asked() == "x" * 128
+    assert notes.kept() == [b"first", b"last"]
+
+
+def test_notes_hold_no_descriptor() -> None:
+    before = sorted(Path("/proc/self/fd").iterdir())
+    notes = Notes()
+    assert sorted(Path("/proc/self/fd").iterdir()) == before
+    assert notes.asked() is None
 
 
 def test_without_the_binding(monkeypatch: pytest.MonkeyPatch) -> None:

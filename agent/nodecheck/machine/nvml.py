@@ -6,22 +6,19 @@ a deadline. Values are in NVML's own units. A field that a card or a driver does
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import time
 from typing import Any
 
 import msgspec
 
-from nodecheck.machine import child, stuck
+from nodecheck.machine import child, driver_deadline, stuck
 from nodecheck.machine.host import Host
-from nodecheck.machine.nvml_fields import (
-    Device,
-    Fields,
-    code_of,
-    read_device,
-    reason_calls,
-    text_of,
-)
+from nodecheck.machine.nvml_asking import DriverGoneError, Fields, Notes, code_of, text_of
+from nodecheck.machine.nvml_codes import GPU_IS_LOST
+from nodecheck.machine.nvml_fields import Device, read_device, read_reasons
 from nodecheck.model import Struct
 
 LIBRARY = "libnvidia-ml.so.1"
@@ -29,15 +26,9 @@ CONTROL_DEVICE = "/dev/nvidiactl"
 STUCK_MARKER = "nvml"
 SECOND_SAMPLE_SECONDS = 1.0
 
-DEADLINE_BASE_SECONDS = 4.0
-DEADLINE_PER_DEVICE_SECONDS = 1.0
-DEADLINE_LIMIT_SECONDS = 12.0
-"""Without persistence mode the driver starts each card anew, one after the other."""
-
-SUCCESS, NO_PERMISSION, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND = 0, 4, 9, 12
-GPU_IS_LOST, RESET_REQUIRED, VERSION_MISMATCH = 15, 16, 18
-
 BINDING_MISSING, CHILD_DIED = -1, -2
+"""What ends it before NVML has a say; its own codes are above 0."""
+
 BAD_REASONS = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 """Clock event reasons that are looked at twice: power cap, slowdowns and the power brake."""
 
@@ -56,24 +47,38 @@ _LIBRARY_DIRECTORIES = (
 class Answer(Struct, frozen=True, kw_only=True):
     """What NVML said. `error` is the code of the call that ended it, `message` its words.
 
-    `hung` says that there was no answer within the deadline; then nothing else is known.
+    `hung` says that there was no answer within the deadline; then the cards are those that were
+    read before. `asked` is what it was asked last, in words that follow "it was asked", where it
+    ended in the middle. `process_names` are by process id.
     """
 
     error: int | None = None
     message: str | None = None
     hung: bool = False
+    asked: str | None = None
     driver_version: str | None = None
+    library_version: str | None = None
     cuda_version: int | None = None
+    confidential_compute: int | None = None
     devices: tuple[Device, ...] = ()
+    process_names: dict[int, str] = msgspec.field(default_factory=dict)
 
 
 def worth_trying(host: Host, *, nvidia_on_pci: bool) -> bool:
     """Whether there is any sign of an NVIDIA driver: importing pynvml costs 60 ms."""
     if nvidia_on_pci:
         return True
+    return has_library(LIBRARY) or has_driver(host)
+
+
+def has_library(name: str) -> bool:
+    """Whether a library of the driver's lies where the loader looks for it."""
     directories = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *_LIBRARY_DIRECTORIES]
-    if any(os.path.exists(f"{directory}/{LIBRARY}") for directory in directories if directory):
-        return True
+    return any(os.path.exists(f"{directory}/{name}") for directory in directories if directory)
+
+
+def has_driver(host: Host) -> bool:
+    """Whether NVIDIA's kernel module shows itself."""
     return os.path.exists(CONTROL_DEVICE) or host.exists("/proc/driver/nvidia/version")
 
 
@@ -81,45 +86,116 @@ def query(devices_expected: int) -> Answer:
     """Ask NVML in a child, unless an earlier one still hangs in it."""
     if pid := stuck.stuck_pid(STUCK_MARKER):
         return Answer(hung=True, message=f"not tried: process {pid} still hangs in NVML")
-    deadline = deadline_seconds(devices_expected)
-    outcome = child.call(_collect, Answer, deadline)
+    notes = Notes()
+    work = functools.partial(_collect, notes)
+    outcome = child.call(work, Answer, driver_deadline.seconds(devices_expected))
     if outcome.stuck_pid is not None:
         stuck.remember(STUCK_MARKER, outcome.stuck_pid)
     if outcome.value is not None:
         return outcome.value
-    if outcome.hung:
-        return Answer(hung=True, message=f"NVML: {outcome.error}")
-    return Answer(error=CHILD_DIED, message=f"the child that asked it {outcome.error}")
+    message = f"the child that asked it {outcome.error}"
+    return msgspec.structs.replace(
+        _so_far(notes),
+        error=None if outcome.hung else CHILD_DIED,
+        hung=outcome.hung,
+        message=f"NVML: {outcome.error}" if outcome.hung else message,
+        asked=notes.asked(),
+    )
 
 
-def deadline_seconds(devices_expected: int) -> float:
-    """How long NVML may take with so many cards."""
-    wanted = DEADLINE_BASE_SECONDS + DEADLINE_PER_DEVICE_SECONDS * devices_expected
-    return min(wanted, DEADLINE_LIMIT_SECONDS)
+def _so_far(notes: Notes) -> Answer:
+    """What was told before the end came; a slowdown that was seen once is not known."""
+    answer, *devices = notes.kept() or [b"{}"]
+    return msgspec.structs.replace(
+        msgspec.json.decode(answer, type=Answer),
+        devices=tuple(_unconfirmed(msgspec.json.decode(line, type=Device)) for line in devices),
+    )
 
 
-def _collect() -> Answer:
+def _unconfirmed(device: Device) -> Device:
+    if not (device.clock_event_reasons or 0) & BAD_REASONS:
+        return device
+    return msgspec.structs.replace(device, clock_event_reasons=None)
+
+
+def _collect(notes: Notes) -> Answer:
     """The child's work."""
     try:
         import pynvml
     except ImportError as error:
         return Answer(error=BINDING_MISSING, message=f"pynvml: {error}")
     try:
+        return _told(pynvml, notes)
+    except DriverGoneError as gone:
+        told = msgspec.structs.replace(_so_far(notes), asked=notes.asked())
+        return _refused(pynvml.NVMLError(gone.code), told)
+
+
+def _told(pynvml: Any, notes: Notes) -> Answer:
+    notes.asking("to start")
+    try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
-        return Answer(error=code_of(error), message=str(error))
-    driver = Fields(pynvml)
-    version = text_of(driver.read("driver_version", pynvml.nvmlSystemGetDriverVersion))
-    cuda = driver.read("cuda_version", pynvml.nvmlSystemGetCudaDriverVersion)
+        version = None
+        with contextlib.suppress(DriverGoneError):  # there may be no library to ask
+            version = _library_version(pynvml, notes)
+        return _refused(error, Answer(library_version=version))
+    answer = _of_system(pynvml, notes)
+    notes.keep(msgspec.json.encode(answer))
+    notes.asking("for the number of cards")
     try:
         count = pynvml.nvmlDeviceGetCount()
     except pynvml.NVMLError as error:
-        return Answer(error=code_of(error), message=str(error), driver_version=version)
-    devices = tuple(read_device(pynvml, index) for index in range(count))
-    return Answer(driver_version=version, cuda_version=cuda, devices=_confirmed(pynvml, devices))
+        return _refused(error, answer)
+    devices: list[Device] = []
+    for index in range(count):
+        device = read_device(pynvml, index, notes.asking, answer.driver_version)
+        devices.append(device)
+        notes.keep(msgspec.json.encode(device))
+    return msgspec.structs.replace(
+        answer,
+        devices=_confirmed(pynvml, tuple(devices), notes),
+        process_names=_process_names(pynvml, devices, notes),
+    )
 
 
-def _confirmed(pynvml: Any, devices: tuple[Device, ...]) -> tuple[Device, ...]:
+def _refused(error: Exception, told: Answer) -> Answer:
+    """`told`, ended by an error of the driver as a whole."""
+    return msgspec.structs.replace(told, error=code_of(error), message=str(error))
+
+
+def _library_version(pynvml: Any, notes: Notes) -> str | None:
+    """The library's own version, which it tells without a driver too."""
+    version = Fields(pynvml, notes.asking).read("library version", pynvml.nvmlSystemGetNVMLVersion)
+    return text_of(version)
+
+
+def _of_system(pynvml: Any, notes: Notes) -> Answer:
+    """What is not of one card."""
+    fields = Fields(pynvml, notes.asking)
+    return Answer(
+        driver_version=text_of(fields.read("driver version", pynvml.nvmlSystemGetDriverVersion)),
+        library_version=_library_version(pynvml, notes),
+        cuda_version=fields.read("CUDA version", pynvml.nvmlSystemGetCudaDriverVersion),
+        confidential_compute=fields.read(
+            "confidential computing state",
+            lambda: pynvml.nvmlSystemGetConfComputeState().ccFeature,
+        ),
+    )
+
+
+def _process_names(pynvml: Any, devices: list[Device], notes: Notes) -> dict[int, str]:
+    """Names of the programs on the cards, each asked once; other containers' have none."""
+    fields = Fields(pynvml, notes.asking)
+    pids = {process.pid for device in devices for process in device.processes or ()}
+    names = {}
+    for pid in sorted(pids):
+        ask = functools.partial(pynvml.nvmlSystemGetProcessName, pid)
+        names[pid] = text_of(fields.attempt(f"name of process {pid}", ask)[0])
+    return {pid: name for pid, name in names.items() if name}
+
+
+def _confirmed(pynvml: Any, devices: tuple[Device, ...], notes: Notes) -> tuple[Device, ...]:
     """The devices with only those bad reasons that a second sample shows too.
 
     A slowdown may flash while P-states change; without one in the first sample there is no second.
@@ -127,17 +203,18 @@ def _confirmed(pynvml: Any, devices: tuple[Device, ...]) -> tuple[Device, ...]:
     if not any((device.clock_event_reasons or 0) & BAD_REASONS for device in devices):
         return devices
     time.sleep(SECOND_SAMPLE_SECONDS)
-    return tuple(
-        msgspec.structs.replace(device, clock_event_reasons=_again(pynvml, device))
-        for device in devices
-    )
+    return tuple(_again(pynvml, device, notes) for device in devices)
 
 
-def _again(pynvml: Any, device: Device) -> int | None:
+def _again(pynvml: Any, device: Device, notes: Notes) -> Device:
     first = device.clock_event_reasons
-    if first is None or not first & BAD_REASONS:
-        return first
-    fields = Fields(pynvml)
+    if first is None or not first & BAD_REASONS or GPU_IS_LOST in device.errors.values():
+        return device
+    fields = Fields(pynvml, notes.asking, f"card {device.index}")
     handle = fields.read("handle", lambda: pynvml.nvmlDeviceGetHandleByIndex(device.index))
-    second = fields.read("clock_event_reasons", *reason_calls(pynvml, handle))
-    return None if second is None else first & (second | ~BAD_REASONS)
+    second = read_reasons(pynvml, handle, fields)
+    return msgspec.structs.replace(
+        device,
+        clock_event_reasons=None if second is None else first & (second | ~BAD_REASONS),
+        errors={**device.errors, **fields.errors},
+    )

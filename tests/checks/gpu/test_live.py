@@ -7,14 +7,19 @@ from typing import Any
 
 import pytest
 
+from nodecheck.checks.gpu import granted
+from nodecheck.checks.gpu.facts import Gpu
+from nodecheck.checks.gpu.gaps import JUDGED
 from nodecheck.machine import nvml
 from nodecheck.machine.host import Host
+from nodecheck.machine.reader import Reader
 from tests.checks.gpu.inputs import L40 as PRINTED_L40
 from tests.checks.gpu.inputs import device, xml
 from tests.checks.gpu.judging import probed
+from tests.checks.gpu.nvml_rows import BASE
 from tests.checks.live_tree import live_tree
 from tests.fake_nvml.build import FakeNvml, fake_nvml
-from tests.fake_nvml.profiles import GB10, H100, IDLE_4090, L40, PRO_6000, at
+from tests.fake_nvml.profiles import GB10, H100, IDLE_4090, L40, PRO_6000, Card, at
 from tests.trees import Link, Tree, plant
 
 __all__ = ["fake_nvml"]
@@ -104,16 +109,66 @@ def test_unified_memory(fake_nvml: FakeNvml, tmp_path: Path) -> None:
     assert answer["gpus"][0]["memory_bytes"] is None
 
 
-def test_a_lost_card_is_lost_and_the_others_are_told(fake_nvml: FakeNvml, tmp_path: Path) -> None:
-    answer = fake_nvml.probe(THREE, [at(L40, 1), at(L40, 2, handle="!15"), at(L40, 3)], tmp_path)
+@pytest.mark.parametrize("error", ["!15", "!999"])
+def test_a_lost_card_is_lost_and_the_others_are_told(
+    error: str, fake_nvml: FakeNvml, tmp_path: Path
+) -> None:
+    answer = fake_nvml.probe(THREE, [at(L40, 1), at(L40, 2, handle=error), at(L40, 3)], tmp_path)
     assert ids(answer) == {"gpu.lost": "critical"}
     assert [gpu["lost"] for gpu in answer["gpus"]] == [False, True, False]
     assert answer["gpus"][1]["pci_address"] == "0000:02:00.0"
 
 
 def test_a_card_lost_between_two_calls(fake_nvml: FakeNvml, tmp_path: Path) -> None:
-    answer = fake_nvml.probe(ONE, [at(L40, 1, memory_total="!15", utilisation="!15")], tmp_path)
+    answer = fake_nvml.probe(ONE, [at(L40, 1, utilisation="!15")], tmp_path)
     assert ids(answer) == {"gpu.lost": "critical"}
+    assert answer["gpus"][0]["name"] == "NVIDIA L40"
+
+
+def test_a_card_lost_before_the_second_sample(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    answer = fake_nvml.probe(ONE, [at(L40, 1, clock_event_reasons="0x80,!15")], tmp_path)
+    assert ids(answer) == {"gpu.lost": "critical"}
+
+
+def test_a_card_that_refuses_for_a_fault(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    answer = fake_nvml.probe(ONE, [at(L40, 1, serial="!8")], tmp_path)
+    assert answer["gpus"][0]["error"] == "Insufficient External Power"
+    assert ids(answer) == {"gpu.nvml_failed": "critical"}
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (2, "Invalid Argument"),
+        (8, "Insufficient External Power"),
+        (10, "Timeout"),
+        (17, "Operating system blocked the request"),
+        (20, "Insufficient memory"),
+        (27, "Not ready"),
+        (28, "NVML error 28"),
+    ],
+)
+def test_a_card_that_cannot_be_opened(
+    code: int, words: str, fake_nvml: FakeNvml, tmp_path: Path
+) -> None:
+    answer = fake_nvml.probe(
+        THREE, [at(L40, 1), at(L40, 2, handle=f"!{code}"), at(L40, 3)], tmp_path
+    )
+    (finding,) = answer["findings"]
+    assert finding["id"] == "gpu.nvml_failed"
+    assert finding["subject"] == "GPU 1 (NVIDIA L40, 0000:02:00.0)"
+    assert finding["evidence"][0]["value"] == f"GPU 1 (NVIDIA L40, 0000:02:00.0): {words}"
+    gpu = answer["gpus"][1]
+    assert (gpu["error"], gpu["lost"], gpu["granted"]) == (words, False, None)
+    (gap,) = (gap for gap in answer["gaps"] if "0000:02:00.0" in gap["detail"])
+    assert gap["reason"] == "failed"
+    assert gap["detail"].startswith(f"nvml: {words} for 0000:02:00.0: memory bytes, ")
+
+
+def test_a_card_whose_handle_is_denied_is_not_ours(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    answer = fake_nvml.probe(THREE, [at(L40, 1), at(L40, 2, handle="!4"), at(L40, 3)], tmp_path)
+    assert ids(answer) == {"gpu.not_granted": "info"}
+    assert answer["gpus"][1]["granted"] is False
 
 
 def test_an_older_driver_lacks_functions(fake_nvml: FakeNvml, tmp_path: Path) -> None:
@@ -134,6 +189,41 @@ def test_a_refused_field_is_a_gap_and_the_rest_is_told(fake_nvml: FakeNvml, tmp_
     assert reasons["gpus.power_limit_watts"] == "failed"
 
 
+def test_refused_members_that_rules_judge_are_a_gap_a_reason(
+    fake_nvml: FakeNvml, tmp_path: Path
+) -> None:
+    refused: Card = {
+        "sram_threshold_exceeded": "!4", "retired_pending": "!4", "field 230": "!4",
+        "field 91": "!3", "nvlink 0.state": "!4", "fabric_state": "!4",
+        "serial": "!28", "ecc_uncorrected_aggregate": "!28", "compute_mode": "!3",
+    }  # fmt: skip
+    two = {**device("0000:01:00.0"), **device("0000:02:00.0")}
+    answer = fake_nvml.probe(two, [at(BASE, 1), at(BASE, 2, **refused)], tmp_path)
+    told = {gap["reason"]: gap for gap in answer["gaps"]}
+    assert sorted(told) == ["denied", "failed"]
+    assert len(answer["gaps"]) == 2
+    assert told["denied"]["field"] == "gpus.sram_threshold_exceeded"
+    assert told["denied"]["detail"] == (
+        "nvml: Insufficient Permissions for 0000:02:00.0: sram threshold exceeded, retired pages "
+        "pending, recovery action, nvlinks and fabric"
+    )
+    assert told["failed"]["detail"] == (
+        "nvml: NVML error 28 for 0000:02:00.0: serial and ecc aggregate uncorrectable"
+    )
+
+
+def test_a_card_that_refuses_everything_is_no_flood(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    apart = ("bus_id", "device_id", "subsystem_id")
+    refused = {key: "!4" for key in BASE if key not in apart}
+    answer = fake_nvml.probe(ONE, [{**BASE, **refused}], tmp_path)
+    assert {gap["reason"] for gap in answer["gaps"]} == {"denied"}
+    (other,) = (gap for gap in answer["gaps"] if gap["field"].removeprefix("gpus.") not in JUDGED)
+    assert other["detail"].startswith(
+        "nvml: Insufficient Permissions for 0000:01:00.0: uuid, serial, "
+    )
+    assert other["detail"].endswith(" more")
+
+
 @pytest.mark.parametrize(
     ("error", "id_", "state"),
     [
@@ -152,17 +242,26 @@ def test_a_driver_that_does_not_start(
     assert len(answer["gpus"]) == 1
 
 
-@pytest.mark.parametrize("where", ["init", "memory_total"])
-def test_a_driver_that_hangs_is_told_in_time(
-    where: str, fake_nvml: FakeNvml, tmp_path: Path
-) -> None:
-    if where == "init":
-        answer = fake_nvml.probe(ONE, [at(L40, 1)], tmp_path, init="hang")
-    else:
-        answer = fake_nvml.probe(ONE, [at(L40, 1, memory_total="hang")], tmp_path)
+def test_a_driver_that_hangs_is_told_in_time(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    answer = fake_nvml.probe(ONE, [at(L40, 1)], tmp_path, init="hang")
     assert ids(answer) == {"gpu.unresponsive": "critical"}
     assert answer["elapsed_seconds"] < 20  # the deadline is 3 s; without one it would never end
+    (finding,) = answer["findings"]
+    assert finding["evidence"][0]["value"].startswith("NVML: no answer within 3 s")
+    assert finding["evidence"][0]["value"].endswith("; it was asked to start")
     assert [gpu["pci_address"] for gpu in answer["gpus"]] == ["0000:01:00.0"]
+
+
+def test_cards_read_before_a_hang_are_told(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    cards = [at(L40, 1), at(L40, 2, uuid="hang"), at(L40, 3)]
+    answer = fake_nvml.probe(THREE, cards, tmp_path)
+    assert ids(answer) == {"gpu.unresponsive": "critical"}
+    (finding,) = answer["findings"]
+    assert "nothing else of 2 cards could be checked" in finding["impact"]
+    assert "it was asked for the UUID of card 1" in finding["evidence"][0]["value"]
+    assert [gpu["seen_by"] for gpu in answer["gpus"]] == [["nvml", "pci"], ["pci"], ["pci"]]
+    assert answer["gpus"][0]["temperature_celsius"] == 61
+    assert ("gpus", "timeout") in [(gap["field"], gap["reason"]) for gap in answer["gaps"]]
 
 
 def test_a_hang_without_a_card_of_ours_is_not_told(fake_nvml: FakeNvml, tmp_path: Path) -> None:
@@ -206,3 +305,21 @@ def test_without_a_sign_of_a_driver_nothing_is_loaded(
     answer, gaps = probed(live_tree({"proc/cpuinfo": ""}, tmp_path / "node"))
     assert answer.gpu.state is None
     assert gaps == []
+
+
+def test_the_file_of_a_card_that_nvml_could_not_open_is_not_opened(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """That it is there is enough: to open it starts a sick card once more."""
+
+    def refuse(reader: Reader, path: str) -> None:
+        raise AssertionError(reader.check, path)
+
+    monkeypatch.setattr(granted, "_refusal", refuse)
+    card = Gpu(pci_address="0000:01:00.0", vendor="nvidia", error="Timeout", seen_by=("nvml",))
+    tree: Tree = {
+        "dev/nvidia3": "",
+        "proc/driver/nvidia/gpus/0000:01:00.0/information": "Device Minor: \t 3\n",
+    }
+    (gpu,), denied = granted.with_files(Reader(plant(tree, tmp_path), "gpu"), (card,), False)
+    assert (gpu.device_file, gpu.granted, denied) == (True, True, None)
