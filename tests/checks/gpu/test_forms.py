@@ -2,235 +2,194 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import msgspec
 import pytest
 
-from nodecheck.checks.gpu.facts import Gpu
-from nodecheck.machine.host import CapturedHost
-from nodecheck.model import Gap
-from tests.checks.gpu.inputs import (
-    GB10,
-    IDLE_4090,
-    L40,
-    Values,
-    card,
-    csv,
-    device,
-    table,
-    text,
-    xml,
-)
-from tests.checks.gpu.judging import probed
-from tests.trees import Tree, plant
+from nodecheck.checks.gpu.facts import Gpu, Thermal
+from nodecheck.checks.gpu.nvidia_smi import FORMS
+from nodecheck.checks.gpu.nvidia_smi_fields import gpu_of
+from tests.checks.gpu.expected import CARDS, HEALTHY, PARENT
+from tests.checks.gpu.inputs import IDLE_4090, L40, Values, card, running
+from tests.checks.gpu.printed import FAILING, xml
+from tests.checks.gpu.printed_text import csv, table, text
 
-Node = Callable[[Tree], CapturedHost]
-MIB = 1 << 20
-
-BUSY = card(L40, bus="0B", active="sw_power_cap hw_slowdown", unc="3", rows="2", pending="Yes")
-CARDS = (BUSY, card(IDLE_4090, bus="41"), card(GB10, bus="C1"))
-
-
-def cards(host: CapturedHost) -> tuple[Gpu, ...]:
-    return probed(host)[0].gpus
-
-
-def facts(gpu: Gpu) -> dict[str, object]:
-    return {name: getattr(gpu, name) for name in gpu.__struct_fields__}
-
-
-def test_the_xml_of_both_dtd_versions_says_the_same(node: Node) -> None:
-    host = node({"cmd/nvidia-smi_-q_-x.txt": xml(CARDS, 12)})
-    old = cards(host)
-    new = cards(node({"cmd/nvidia-smi_-q_-x.txt": xml(CARDS, 13)}))
-    assert old == new
-    assert [gpu.pci_address for gpu in old] == ["0000:0b:00.0", "0000:41:00.0", "0000:c1:00.0"]
-
-
-FORMS: dict[str, tuple[str, Callable[[list[Values]], str]]] = {
-    "text": ("cmd/nvidia-smi_-q.txt", text),
-    "csv": ("cmd/nvidia-smi_--query-gpu.csv", csv),
-    "table": ("cmd/nvidia-smi.txt", table),
+OLD, NEW, TEXT, CSV, TABLE = "xml 12", "xml 13", "text", "csv", "table"
+PRINTED: dict[str, tuple[int, Callable[[Sequence[Values]], str]]] = {
+    OLD: (0, lambda cards: xml(cards, 12)),
+    NEW: (0, xml),
+    TEXT: (1, text),
+    CSV: (2, csv),
+    TABLE: (3, table),
 }
-NOT_IN = {
-    "text": set[str](),
-    "csv": {"virtualisation", "pcie_replays"},
-    "table": {
-        "virtualisation", "pci_device_id", "memory_clock_mhz", "maximum_memory_clock_mhz",
-        "sm_clock_mhz", "maximum_sm_clock_mhz", "default_power_limit_watts",
-        "clocks_event_reasons", "remap_pending", "remap_failure", "remapped_rows_uncorrectable",
-        "link_generation", "link_generation_max", "link_generation_device_max",
-        "link_generation_host_max", "link_width", "link_width_max", "vram_rate_source",
-        "subsystem_id", "pcie_replays",
-    },
+"""A form -> its number in FORMS and what prints it."""
+
+XML = frozenset({OLD, NEW})
+LONG = XML | {TEXT}
+LATE = frozenset({NEW, TEXT})
+QUERIES = LONG | {CSV}
+ALL = QUERIES | {TABLE}
+NOWHERE = frozenset[str]()
+
+HELD = {
+    "index": ALL,
+    "pci_address": ALL,
+    "vendor": ALL,
+    "name": ALL,
+    "pci_device_id": QUERIES,
+    "seen_by": ALL,
+    "granted": ALL,
+    "driver": NOWHERE,
+    "lost": ALL,
+    "memory_bytes": ALL,
+    "memory_used_bytes": ALL,
+    "unified_memory": ALL,
+    "memory_bus_bits": NOWHERE,
+    "memory_clock_mhz": QUERIES,
+    "maximum_memory_clock_mhz": QUERIES,
+    "sm_clock_mhz": QUERIES,
+    "maximum_sm_clock_mhz": QUERIES,
+    "vram_bytes_per_second": NOWHERE,
+    "vram_rate_source": NOWHERE,
+    "performance_state": ALL,
+    "utilisation_share": ALL,
+    "temperature_celsius": ALL,
+    "power_watts": ALL,
+    "power_limit_watts": ALL,
+    "default_power_limit_watts": QUERIES,
+    "clocks_event_reasons": QUERIES,
+    "ecc_volatile_uncorrectable": ALL,
+    "ecc_volatile_correctable": QUERIES,
+    "remap_pending": QUERIES,
+    "remap_failure": QUERIES,
+    "remapped_rows_uncorrectable": QUERIES,
+    "link_generation": QUERIES,
+    "link_generation_max": QUERIES,
+    "link_generation_device_max": QUERIES,
+    "link_generation_host_max": QUERIES,
+    "link_width": QUERIES,
+    "link_width_max": QUERIES,
+    "pcie_replays": LONG,
+    "mig": ALL,
+    "persistence": ALL,
+    "numa_node": NOWHERE,
+    "subsystem_id": QUERIES,
+    "virtualisation": LONG,
+    "device_file": NOWHERE,
+    "error": ALL,
+    "chip_to_chip": NOWHERE,
+    "product_lanes": NOWHERE,
+    "uuid": QUERIES,
+    "serial": QUERIES,
+    "vbios_version": QUERIES,
+    "compute_capability": frozenset({CSV}),
+    "compute_mode": ALL,
+    "display_active": ALL,
+    "bar1_bytes": LONG,
+    "processes": LONG | {TABLE},
+    "clock_event_seconds": LATE | {CSV},
+    "memory_temperature_celsius": QUERIES,
+    "thermal": QUERIES,
+    "requested_power_limit_watts": QUERIES,
+    "minimum_power_limit_watts": QUERIES,
+    "maximum_power_limit_watts": QUERIES,
+    "performance_level": NOWHERE,
+    "ecc_enabled": ALL,
+    "ecc_pending": QUERIES,
+    "ecc_aggregate_uncorrectable": QUERIES,
+    "ecc_aggregate_correctable": QUERIES,
+    "sram_threshold_exceeded": LATE | {CSV},
+    "remapped_rows_correctable": QUERIES,
+    "remap_banks": QUERIES,
+    "retired_pages": QUERIES,
+    "recovery_action": LATE | {CSV},
+    "pcie_replay_rollovers": LONG,
+    "pcie_errors": NOWHERE,
+    "pcie_sent_bytes_per_second": LONG,
+    "pcie_received_bytes_per_second": LONG,
+    "mig_pending": QUERIES,
+    "mig_instances": LONG | {TABLE},
+    "nvlinks": NOWHERE,
+    "fabric": QUERIES,
+    "uncorrectable_by_block": NOWHERE,
+    "partition_mode": NOWHERE,
+}
+"""A member of Gpu -> the forms that print it; what the others leave out stays unknown there."""
+
+
+def read(form: str, *cards: Values) -> list[Gpu]:
+    """The cards as this form tells of them."""
+    number, prints = PRINTED[form]
+    return [gpu_of(record) for record in FORMS[number][1](prints(cards))]
+
+
+def in_part(form: str, gpu: Gpu) -> Gpu:
+    """What a form holds of members that are made of several."""
+    changes: dict[str, object] = {}
+    if form == CSV and gpu.thermal is not None:
+        margin = gpu.thermal.margin_celsius
+        changes["thermal"] = None if margin is None else Thermal(margin_celsius=margin)
+    if form in (OLD, CSV) and gpu.fabric is not None:
+        changes["fabric"] = msgspec.structs.replace(gpu.fabric, problems=())
+    if form == TABLE and gpu.mig:  # its place is taken by the mode
+        changes["ecc_volatile_uncorrectable"] = None
+    return msgspec.structs.replace(gpu, **changes)
+
+
+def test_it_is_decided_of_every_member_which_forms_hold_it() -> None:
+    assert list(HELD) == list(Gpu.__struct_fields__)
+
+
+@pytest.mark.parametrize("form", PRINTED)
+@pytest.mark.parametrize("kind", CARDS)
+def test_every_form_tells_the_same_facts(kind: str, form: str) -> None:
+    values, whole = CARDS[kind]
+    (got,) = read(form, values)
+    wanted = in_part(form, whole)
+    for member, forms in HELD.items():
+        expected = getattr(wanted if form in forms else Gpu(), member)
+        assert getattr(got, member) == expected, member
+
+
+@pytest.mark.parametrize("form", PRINTED)
+def test_several_cards_are_told_apart(form: str) -> None:
+    cards = (
+        HEALTHY,
+        card(PARENT, bus="41"),
+        card(IDLE_4090, bus="C1", processes=running((7, "C", "1 MiB", "last"))),
+    )
+    gpus = read(form, *cards)
+    assert [gpu.index for gpu in gpus] == [0, 1, 2]
+    assert [gpu.pci_address for gpu in gpus] == ["0000:01:00.0", "0000:41:00.0", "0000:c1:00.0"]
+    if form != CSV:
+        assert [len(gpu.mig_instances) for gpu in gpus] == [0, 2, 0]
+        assert [[p.pid for p in gpu.processes or ()] for gpu in gpus] == [
+            [2165, 2496, 31007, 31008], [], [7],
+        ]  # fmt: skip
+
+
+STRUCTURE = {
+    "name", "bus", "device", "subsystem", "virtualisation", "processes", "instances", "banks",
+    "health",
 }  # fmt: skip
-"""Members that a form does not print."""
+"""Values that no word stands for here: what says which card it is, and lists."""
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_every_form_tells_the_facts_of_the_xml(
-    form: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    path, write = FORMS[form]
-    full = cards(plant({"cmd/nvidia-smi_-q_-x.txt": xml(CARDS)}, tmp_path_factory.mktemp("xml")))
-    other = cards(plant({path: write(list(CARDS))}, tmp_path_factory.mktemp(form)))
-    for expected, got in zip(full, other, strict=True):
-        wanted = {k: v for k, v in facts(expected).items() if k not in NOT_IN[form]}
-        assert {k: v for k, v in facts(got).items() if k not in NOT_IN[form]} == wanted
-
-
-def test_the_values_are_those_that_were_printed(node: Node) -> None:
-    busy, idle, shared = cards(node({"cmd/nvidia-smi_-q.txt": text(CARDS)}))
-    assert busy.memory_bytes == 46068 * MIB
-    assert busy.memory_used_bytes == 5 * MIB
-    assert busy.utilisation_share == 0.97
-    assert busy.performance_state == 0
-    assert busy.power_watts == 270.0
-    assert busy.clocks_event_reasons == ("sw_power_cap", "hw_slowdown")
-    assert busy.ecc_volatile_uncorrectable == 3
-    assert busy.remap_pending is True
-    assert busy.remap_failure is False
-    assert busy.link_width == 16
-    assert busy.vram_bytes_per_second == pytest.approx(864.1e9, rel=1e-4)
-    assert busy.mig is False
-    assert idle.performance_state == 8
-    assert idle.link_generation == 1
-    assert idle.clocks_event_reasons == ("gpu_idle",)
-    assert idle.remap_pending is None
-    assert shared.memory_bytes is None
-    assert shared.unified_memory
-    assert shared.vram_bytes_per_second == 273e9
-
-
-def test_all_forms_of_one_capture_are_one_card(node: Node) -> None:
-    (gpu,) = cards(
-        node(
-            {
-                "cmd/nvidia-smi_-q_-x.txt": xml([BUSY]),
-                "cmd/nvidia-smi_-q.txt": text([BUSY]),
-                "cmd/nvidia-smi_--query-gpu.csv": csv([BUSY], "name", "utilization.gpu [%]"),
-                "cmd/nvidia-smi.txt": table([BUSY]),
-            }
-        )
-    )
-    assert gpu.utilisation_share == 0.97
-
-
-@pytest.mark.parametrize("form", [xml, text])
-def test_an_instance_is_not_the_card(form: Callable[..., str], node: Node) -> None:
-    path = "cmd/nvidia-smi_-q_-x.txt" if form is xml else "cmd/nvidia-smi_-q.txt"
-    (gpu,) = cards(node({path: form([card(L40, mig="Enabled")])}))
-    assert gpu.memory_bytes == 46068 * MIB
-    assert gpu.mig is True
-
-
-def test_under_mig_a_card_without_a_size_is_not_unified(node: Node) -> None:
-    values = card(L40, mig="Enabled", total="N/A", used="N/A")
-    (gpu,) = cards(node({"cmd/nvidia-smi_-q_-x.txt": xml([values])}))
-    assert not gpu.unified_memory
-
-
-def test_csv_without_units_takes_them_from_the_columns(node: Node) -> None:
-    content = (
-        "index, name, memory.total [MiB], utilization.gpu [%], power.limit [W]\n"
-        "0, NVIDIA L40, 46068, 97, 300.00\n"
-    )
-    (gpu,) = cards(node({"cmd/nvidia-smi_--query-gpu.csv": content}))
-    assert gpu.memory_bytes == 46068 * MIB
-    assert gpu.utilisation_share == 0.97
-    assert gpu.power_limit_watts == 300.0
-
-
-def test_a_row_of_the_csv_finds_its_card_by_index(node: Node) -> None:
-    tree: Tree = {"cmd/nvidia-smi_--query-gpu.csv": csv([L40, L40], "index", "name")}
-    for bus in ("0000:0a:00.0", "0000:02:00.0"):
-        tree |= device(bus)
-    first, second = cards(node(tree))
-    assert (first.index, first.pci_address) == (0, "0000:02:00.0")
-    assert (second.index, second.pci_address) == (1, "0000:0a:00.0")
-    assert first.pci_device_id == "10de:26b5"
-
-
-def test_names_that_the_table_cut_short_name_no_product(node: Node) -> None:
-    short = table([card(L40, name="NVIDIA GeForce RTX 4080 ...")])
-    (gpu,) = cards(node({"cmd/nvidia-smi.txt": short}))
-    assert gpu.name is None
-    assert gpu.vram_bytes_per_second is None
-
-
-def gaps(host: CapturedHost) -> list[Gap]:
-    return probed(host)[1]
-
-
-def test_a_truncated_xml_keeps_the_cards_before_the_cut(node: Node) -> None:
-    whole = xml([L40, card(L40, bus="02")])
-    host = node({"cmd/nvidia-smi_-q_-x.txt": whole[: whole.index("02:00.0")]})
-    assert len(cards(host)) == 1
-    assert any("not whole" in gap.detail for gap in gaps(host))
-
-
-def test_entities_are_refused(node: Node) -> None:
-    bomb = (
-        '<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aa">]>'
-        '<nvidia_smi_log><gpu id="&a;"/></nvidia_smi_log>'
-    )
-    host = node({"cmd/nvidia-smi_-q_-x.txt": bomb})
-    assert cards(host) == ()
-    assert any("entities" in gap.detail for gap in gaps(host))
-
-
-def test_a_message_before_the_xml_is_heard(node: Node) -> None:
-    message = "Unable to determine the device handle for GPU 0000:0B:00.0: Unknown Error\n"
-    answer, _ = probed(node({"cmd/nvidia-smi_-q_-x.txt": message + xml([L40])}))
-    assert answer.gpu.lost == ("0000:0b:00.0",)
-    assert {gpu.pci_address for gpu in answer.gpus if gpu.lost} == {"0000:0b:00.0"}
-
-
-NO_DRIVER = (
-    "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "
-    "Make sure that the latest NVIDIA driver is installed and running."
-)
-
-
-@pytest.mark.parametrize(
-    ("message", "status", "state"),
-    [
-        ("Failed to initialize NVML: Driver/library version mismatch", 18, "mismatch"),
-        ("bash: nvidia-smi: command not found", 127, "missing"),
-        ("", 127, "missing"),
-        (NO_DRIVER, 9, "missing"),
-        ("Failed to initialize NVML: Driver Not Loaded", 9, "missing"),
-        ("Failed to initialize NVML: Unknown Error", 255, "failed"),
-        ("No devices were found", 6, "failed"),
-        ("Failed to initialize NVML: GPU access blocked by the operating system", 17, "failed"),
-        ("", 124, "unresponsive"),
-        ("", 137, "unresponsive"),
-        ("Segmentation fault", 139, "failed"),
-    ],
-)
-def test_what_it_says_in_place_of_an_answer(
-    message: str, status: int, state: str, node: Node
-) -> None:
-    tree: Tree = {"cmd/nvidia-smi.txt": message + "\n", "cmd/nvidia-smi.rc": f"{status}\n"}
-    answer, _ = probed(node(tree))
-    assert answer.gpu.state == state
-
-
-def test_a_capture_without_it_was_not_tried(node: Node) -> None:
-    answer, found = probed(node({"proc/cpuinfo": ""}))
-    assert answer.gpu.state is None
-    assert [(gap.field, gap.reason.value) for gap in found] == [("*", "absent")]
-
-
-@pytest.mark.parametrize(
-    ("header", "row", "member", "value"),
-    [
-        ("memory.total [MiB], utilization.gpu [%]", "46068 MiB, 97 %", "memory_bytes", 46068 << 20),
-        ("temperature.gpu, clocks.max.sm [MHz]", "61, 2520 MHz", "maximum_sm_clock_mhz", 2520),
-        ("index, ecc.errors.uncorrected.volatile.dram", "0, 2", "ecc_volatile_uncorrectable", 2),
-        ("index, pcie.link.gen.gpucurrent", "0, 3", "link_generation", 3),
-    ],
-)
-def test_any_columns_make_a_csv(header: str, row: str, member: str, value: int, node: Node) -> None:
-    (gpu,) = cards(node({"cmd/nvidia-smi_--query-gpu.csv": f"{header}\n{row}\n"}))
-    assert getattr(gpu, member) == value
+@pytest.mark.parametrize("form", PRINTED)
+@pytest.mark.parametrize("word", FAILING)
+def test_a_word_in_place_of_a_value_is_unknown_and_not_zero(word: str, form: str) -> None:
+    values = {**L40, **dict.fromkeys(set(L40) - STRUCTURE, word), "banks": " ".join(["-"] * 5)}
+    (gpu,) = read(form, values)
+    known = {
+        "index", "pci_address", "vendor", "name", "pci_device_id", "seen_by", "granted",
+        "subsystem_id", "virtualisation", "processes", "mig", "mig_pending", "unified_memory",
+        "error",
+    }  # fmt: skip
+    unknown = {member for member in Gpu.__struct_fields__ if member not in known}
+    assert {m: getattr(gpu, m) for m in unknown} == {m: getattr(Gpu(), m) for m in unknown}
+    nothing = word in ("N/A", "Not Supported")
+    assert gpu.mig is (False if nothing else None)
+    assert gpu.unified_memory is nothing
+    if form != TABLE:  # where ERR! stands for any failure
+        assert gpu.error == ("GPU requires reset" if word == "GPU requires reset" else None)

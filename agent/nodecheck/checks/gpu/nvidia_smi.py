@@ -7,8 +7,14 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from nodecheck.checks.gpu import nvidia_smi_csv, nvidia_smi_text, nvidia_smi_xml
-from nodecheck.checks.gpu.nvidia_smi_fields import Record
+from nodecheck.checks.gpu import (
+    nvidia_smi_csv,
+    nvidia_smi_table,
+    nvidia_smi_text,
+    nvidia_smi_xml,
+)
+from nodecheck.checks.gpu.nvidia_smi_record import Record, outside_processes
+from nodecheck.checks.gpu.nvml_words import BAD_INFOROM, LOST, NO_PERMISSION
 from nodecheck.machine.command import Output
 from nodecheck.machine.pci import normal_address
 from nodecheck.machine.reader import Reader
@@ -20,7 +26,7 @@ FORMS: tuple[tuple[tuple[str, ...], Callable[[str], Iterator[Record]]], ...] = (
     (XML, nvidia_smi_xml.parse),
     (("nvidia-smi", "-q"), nvidia_smi_text.parse),
     (("nvidia-smi", "--query-gpu"), nvidia_smi_csv.parse),
-    (("nvidia-smi",), nvidia_smi_text.parse_table),
+    (("nvidia-smi",), nvidia_smi_table.parse),
 )
 """The forms, the one that says most first."""
 
@@ -31,7 +37,13 @@ TIMEOUT_STATUSES = (124, 137)
 UNKNOWN_ADDRESS = "address not said"
 
 _ADDRESS = r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
-_LOST = re.compile(r"Unable to determine the device handle|GPU is lost")
+_NO_HANDLE_LINE = re.compile(r"Unable to determine the device handle")
+_LOST = re.compile(rf"{_NO_HANDLE_LINE.pattern}|{LOST}")
+_CORRUPTED = re.compile(rf"WARNING: infoROM is corrupted at gpu ({_ADDRESS})")
+_LIBRARY = re.compile(r"NVML library version: ([\w.]{1,40})")
+_HEAD = 4096
+"""Characters in which what stands in place of an answer is looked for."""
+
 _WORDS = (
     ("mismatch", re.compile(r"Driver/library version mismatch")),
     ("missing", re.compile(r"command not found|No such file or directory")),
@@ -101,6 +113,7 @@ def _take(
 ) -> None:
     source = " ".join(argv)
     records = list(_records(reader, source, output.text, parse))
+    _mark_corrupted(records, output.text)
     if records:
         said.records.append((source, records))
     for address in _lost(output.text, bool(records)):
@@ -110,8 +123,8 @@ def _take(
     if state is not None and said.state is None:
         said.state, said.source = state, source
         said.message = _message(output, state)
-        said.denied = "Insufficient Permissions" in output.text
-    if match := re.search(r"NVML library version: ([\w.]{1,40})", output.text):
+        said.denied = NO_PERMISSION in output.text
+    if not records and (match := _LIBRARY.search(output.text[:_HEAD])):
         said.library_version = match[1]
     if not records and state is None and not said.lost:
         reader.gap("gpus", Reason.FAILED, f"{source}: nothing in it could be read as a card")
@@ -120,22 +133,26 @@ def _take(
 def _records(
     reader: Reader, source: str, text: str, parse: Callable[[str], Iterator[Record]]
 ) -> Iterator[Record]:
-    if parse is nvidia_smi_xml.parse:
-        begin = re.search(r"<\?xml|<nvidia_smi_log", text)
-        if begin is None:
-            return
-        text = text[begin.start() :]
     try:
         yield from parse(text)
     except nvidia_smi_xml.XmlError as error:
         reader.gap("gpus", Reason.FAILED, f"{source}: {error}")
 
 
+def _mark_corrupted(records: list[Record], text: str) -> None:
+    """Note what is warned of beside the cards, in the words that NVML has for it."""
+    found = map(_CORRUPTED.match, outside_processes(text))
+    addresses = {normal_address(match[1]) for match in found if match}
+    for record in records:
+        if normal_address(record.get("pci.bus_id", "")) in addresses - {None}:
+            record["inforom"] = BAD_INFOROM
+
+
 def state_of(output: Output, answered: bool) -> str | None:
     """The state of the driver as the words and the exit status tell it, None where all is well."""
     if output.status in TIMEOUT_STATUSES and not answered:
         return "unresponsive"
-    head = output.text[:4096]
+    head = output.text[:_HEAD]
     for state, words in _WORDS:
         if not answered and words.search(head):
             return state
@@ -154,9 +171,8 @@ def _message(output: Output, state: str) -> str:
 
 def _lost(text: str, cards_follow: bool) -> Iterator[str]:
     """The addresses of cards that are named as lost outside a list of cards."""
-    for line in nvidia_smi_text.short_lines(text):
-        if not _LOST.search(line) or (cards_follow and "device handle" not in line):
-            continue
+    told = _NO_HANDLE_LINE.match if cards_follow else _LOST.search
+    for line in dict.fromkeys(filter(told, outside_processes(text))):
         found = re.search(_ADDRESS, line)
         address = normal_address(found[0]) if found else None
         yield address or UNKNOWN_ADDRESS

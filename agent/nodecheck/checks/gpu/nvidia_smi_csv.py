@@ -5,37 +5,37 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from nodecheck.checks.gpu.nvidia_smi_fields import LINE_LIMIT, REASON, Record
+from nodecheck.checks.gpu.nvidia_smi_names import CSV
+from nodecheck.checks.gpu.nvidia_smi_record import LINE_LIMIT, REASON, Record, renamed
+from nodecheck.checks.gpu.readings import count
 
-_ALIASES = {
-    "gpu_name": "name",
-    "gpu_bus_id": "pci.bus_id",
-    "clocks.current.sm": "clocks.sm",
-    "clocks.current.memory": "clocks.mem",
-    "clocks.max.memory": "clocks.max.mem",
-    "power.draw.average": "power.draw",
-    "enforced.power.limit": "power.limit",
-    "ecc.errors.uncorrected.volatile.total": "ecc.uncorrected",
-    "ecc.errors.corrected.volatile.total": "ecc.corrected",
-    "pcie.link.gen.gpucurrent": "pcie.link.gen.current",
-    "clocks_event_reasons.active": "reasons.active",
-    "clocks_throttle_reasons.active": "reasons.active",
-}
 _REASON = re.compile(r"clocks_(?:event|throttle)_reasons\.(\w+)")
-_COLUMN = re.compile(r"\s*([a-z][\w.]*)(?: \[([^\]]+)\])?\s*")
+_ECC = re.compile(r"ecc\.errors\.(un)?corrected\.(volatile|aggregate)\.(\w+(?:\.\w+)?)")
+_DEVICE_MEMORY = ("dram", "device_memory")
+"""Two names of one place."""
+
+_COLUMN = re.compile(r"([a-z][\w.]*)(?: \[([^\]]+)\])?")
 _ROWS_LIMIT = 1024
-_UNCORRECTED = "ecc.errors.uncorrected.volatile."
-_NAMING = {"index", "name", "gpu_name", "pstate", "uuid", "pci.bus_id", "gpu_bus_id"}
+_LINES_BEFORE = 64
+"""Lines of messages before the one that names the columns."""
+
+_NAMING = {
+    "index", "name", "gpu_name", "pstate", "uuid", "gpu_uuid", "serial", "gpu_serial",
+    "pci.bus_id", "gpu_bus_id", "vbios_version", "compute_mode", "compute_cap",
+    "gpu_recovery_action", "display_active",
+}  # fmt: skip
 _QUERIED = (
     "clocks.",
     "clocks_",
     "ecc.",
+    "fabric.",
     "memory.",
     "mig.",
     "pcie.",
     "persistence_mode",
     "power.",
     "remapped_rows.",
+    "retired_pages.",
     "temperature.",
     "utilization.",
 )
@@ -43,41 +43,60 @@ _QUERIED = (
 
 def parse(text: str) -> Iterator[Record]:
     """The cards, a line each; nothing where no line names the columns."""
-    lines = [line for line in text.splitlines() if line.strip() and len(line) <= LINE_LIMIT]
-    start = next((n for n, line in enumerate(lines) if _is_header(line)), None)
+    lines = [line for line in text.split("\n", _ROWS_LIMIT) if line.strip()]
+    lines = [line for line in lines[:_ROWS_LIMIT] if len(line) <= LINE_LIMIT]
+    start = next((n for n, line in enumerate(lines[:_LINES_BEFORE]) if _is_header(line)), None)
     if start is None:
         return
-    columns = [_COLUMN.fullmatch(cell) for cell in lines[start].split(",")]
-    for line in lines[start + 1 : start + 1 + _ROWS_LIMIT]:
+    columns = [_COLUMN.fullmatch(cell.strip()) for cell in lines[start].split(",")]
+    for line in lines[start + 1 :]:
         cells = line.split(",")
         if len(cells) == len(columns):
-            record = {
-                _name(column[1]): _with_unit(cell.strip(), column[2])
-                for column, cell in zip(columns, cells, strict=True)
-                if column is not None
-            }
-            yield _with_total(record)
+            yield _record(
+                {
+                    column[1]: _with_unit(cell.strip(), column[2])
+                    for column, cell in zip(columns, cells, strict=True)
+                    if column is not None
+                }
+            )
 
 
-def _with_total(record: Record) -> Record:
-    """Without a total, the highest count of one place: some places have two names."""
-    counts = [int(v) for k, v in record.items() if k.startswith(_UNCORRECTED) and v.isdigit()]
-    return {"ecc.uncorrected": str(max(counts)), **record} if counts else record
+def _record(cells: Record) -> Record:
+    record = renamed(cells, CSV)
+    for column, text in cells.items():
+        if match := _REASON.fullmatch(column):
+            record[REASON + match[1]] = text
+    return record | _ecc_counts(cells)
+
+
+def _ecc_counts(cells: Record) -> Record:
+    """The totals; without one the device's memory and the highest count of any other place."""
+    places: dict[str, dict[str, str]] = {}
+    for column, text in cells.items():
+        if match := _ECC.fullmatch(column):
+            name = f"ecc.{match[2]}.{'uncorrected' if match[1] else 'corrected'}"
+            places.setdefault(name, {})[match[3]] = text
+    return {name: _total(texts) for name, texts in places.items()}
+
+
+def _total(texts: dict[str, str]) -> str:
+    if "total" in texts:
+        return texts["total"]
+    counts = {place: n for place, text in texts.items() if (n := count(text)) is not None}
+    if not counts:
+        return next(iter(texts.values()))
+    memory = max((n for place, n in counts.items() if place in _DEVICE_MEMORY), default=0)
+    other = max((n for place, n in counts.items() if place not in _DEVICE_MEMORY), default=0)
+    return str(memory + other)
 
 
 def _is_header(line: str) -> bool:
     """Names of columns and nothing else, one of them a name that cards are asked for."""
-    cells = [_COLUMN.fullmatch(cell) for cell in line.split(",")]
+    cells = [_COLUMN.fullmatch(cell.strip()) for cell in line.split(",")]
     names = [cell[1] for cell in cells if cell is not None]
     if set(names) & _NAMING:
         return True
     return len(names) == len(cells) and any(name.startswith(_QUERIED) for name in names)
-
-
-def _name(column: str) -> str:
-    if (match := _REASON.fullmatch(column)) and column not in _ALIASES:
-        return REASON + match[1]
-    return _ALIASES.get(column, column)
 
 
 def _with_unit(cell: str, unit: str | None) -> str:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import re
 
+from nodecheck.checks.gpu.nvml_words import ERRORS
+from nodecheck.machine.pci import WIDTH_LIMIT
 from nodecheck.units import MIB
 
 NEUTRAL = ("n/a", "not supported", "not available", "unknown", "none", "")
 """What a card prints where it has no such thing; anything else that is no value is a failure."""
+
+FAILURES = frozenset(
+    ("err!", "error", "gpu is inaccessible", *(words.casefold() for words in ERRORS.values()))
+)
+"""What stands in the place of a value that could not be had: NVML's words for its errors."""
 
 REASONS = {
     0x1: "gpu_idle",
@@ -19,17 +26,56 @@ REASONS = {
     0x40: "hw_thermal_slowdown",
     0x80: "hw_power_brake_slowdown",
     0x100: "display_clocks_setting",
+    0x200: "board_limit",
+    0x400: "reliability",
 }
 """Bits of the clock event reasons; newer drivers add some, which are kept as hex."""
 
+COMPUTE_MODES = {
+    "default": "default",
+    "e. process": "exclusive_process",
+    "exclusive process": "exclusive_process",
+    "exclusive_process": "exclusive_process",
+    "prohibited": "prohibited",
+}
+RECOVERY_ACTIONS = {
+    "none": "none",
+    "reset": "reset_gpu",
+    "gpu reset": "reset_gpu",
+    "gpu reset required": "reset_gpu",
+    "reboot": "reboot",
+    "node reboot": "reboot",
+    "node reboot required": "reboot",
+    "system reboot": "reboot",
+    "drain p2p": "drain_p2p",
+    "drain and reset": "drain_and_reset",
+    "recover imex domain": "recover_imex",
+    "imex domain recovery": "recover_imex",
+    "bus reset": "reset_bus",
+    "reset bus": "reset_bus",
+}
+"""nvidia-smi's words, and those of Xid 154, for what the driver asks for."""
+
 _NUMBER = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(?:\s|x|%|C|W|M|$)")
-LANES_LIMIT = 32
+_COUNT = re.compile(r"(\d{1,18})(?: bank\(s\))?")
+_DEGREES = re.compile(r"([+-]?\d{1,3})(?: ?C)?")
+_RATE = re.compile(r"(\d{1,12}) ([KM])B/s")
+_UUID = re.compile(r"GPU-[0-9A-Fa-f-]{8,80}")
+_SERIAL = re.compile(r"(?=[A-Za-z-]*\d)[0-9A-Za-z-]{4,32}")
+_VBIOS = re.compile(r"[0-9A-Za-z]{1,4}(?:\.[0-9A-Za-z]{1,4}){2,6}")
+_CAPABILITY = re.compile(r"\d{1,2}\.\d{1,2}")
+_VERSION = re.compile(r"\d{1,4}\.\d{1,4}(?:\.\d{1,4})?(?!\S)")
 GENERATION_LIMIT = 8
 
 
 def is_neutral(text: str) -> bool:
     """Whether the card says that it has no such thing."""
     return text.strip().strip("[]").casefold() in NEUTRAL
+
+
+def is_told(text: str) -> bool:
+    """Whether the text is a value: neither a word for none nor one for a failure."""
+    return not is_neutral(text) and text.strip().strip("[]").casefold() not in FAILURES
 
 
 def number(text: str | None) -> float | None:
@@ -42,6 +88,31 @@ def integer(text: str | None) -> int | None:
     """As number, rounded down."""
     value = number(text)
     return None if value is None else int(value)
+
+
+def count(text: str | None) -> int | None:
+    """A whole number of up to 18 digits: `4`, `192 bank(s)`."""
+    match = _COUNT.fullmatch((text or "").strip())
+    return int(match[1]) if match else None
+
+
+def degrees(text: str | None) -> int | None:
+    """`61 C`, and for margins `-8 C` or `+9 C`."""
+    match = _DEGREES.fullmatch((text or "").strip())
+    return int(match[1]) if match else None
+
+
+def seconds(text: str | None) -> float | None:
+    """`25483123456 us` in seconds."""
+    words = (text or "").split()
+    value = count(words[0]) if len(words) == 2 and words[1] == "us" else None
+    return None if value is None else value / 1e6
+
+
+def bytes_per_second(text: str | None) -> float | None:
+    """`1066699 KB/s`; nvidia-smi's KB are 1000 bytes."""
+    match = _RATE.fullmatch((text or "").strip())
+    return float(match[1]) * (1e3 if match[2] == "K" else 1e6) if match else None
 
 
 def mebibytes(text: str | None) -> int | None:
@@ -59,7 +130,7 @@ def share(text: str | None) -> float | None:
 def lanes(text: str | None) -> int | None:
     """`16x` or `16`; 0 is not known."""
     value = integer(text)
-    return value if value is not None and 0 < value <= LANES_LIMIT else None
+    return value if value is not None and 0 < value <= WIDTH_LIMIT else None
 
 
 def generation(text: str | None) -> int | None:
@@ -85,6 +156,47 @@ def switch(text: str | None) -> bool | None:
 def switch_or_lacking(text: str | None) -> bool | None:
     """As switch; what a card does not have is off."""
     return False if text is not None and is_neutral(text) else switch(text)
+
+
+def uuid(text: str | None) -> str | None:
+    """`GPU-` and hexadecimal digits."""
+    return _whole(_UUID, text)
+
+
+def serial(text: str | None) -> str | None:
+    """The board's number, which may hold letters."""
+    return _whole(_SERIAL, text)
+
+
+def vbios_version(text: str | None) -> str | None:
+    """`96.00.A5.00.01`."""
+    return _whole(_VBIOS, text)
+
+
+def compute_capability(text: str | None) -> str | None:
+    """`8.9`."""
+    return _whole(_CAPABILITY, text)
+
+
+def version(text: str | None) -> str | None:
+    """A driver's or CUDA's version, without a sentence that follows it."""
+    match = _VERSION.match((text or "").strip())
+    return match[0] if match else None
+
+
+def _whole(pattern: re.Pattern[str], text: str | None) -> str | None:
+    match = pattern.fullmatch((text or "").strip())
+    return match[0] if match else None
+
+
+def compute_mode(text: str | None) -> str | None:
+    """`Default`, `Exclusive_Process` or (in the table) `E. Process`, `Prohibited`."""
+    return COMPUTE_MODES.get((text or "").strip().casefold())
+
+
+def recovery_action(text: str | None) -> str | None:
+    """What the driver asks for; None is an answer, N/A is not."""
+    return RECOVERY_ACTIONS.get((text or "").strip().casefold())
 
 
 def packed_ids(text: str | None) -> str | None:
