@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from nodecheck.machine import lspci, pci
 from nodecheck.machine.host import CapturedHost
+from nodecheck.machine.pci_config import Config
 from nodecheck.machine.reader import Reader
 from tests.checks.gpu.inputs import device, port
 from tests.trees import Link, Tree
@@ -221,30 +222,81 @@ def test_any_text_is_survived(text: str) -> None:
     list(lspci.parse("01:00.0 3D controller: NVIDIA Corporation\n\t" + text))
 
 
+VERBOSE = """\
+00:01.0 PCI bridge: Intel Corporation Device 352a
+\tBus: primary=00, secondary=01, subordinate=01, sec-latency=0
+\tCapabilities: [40] Express (v2) Root Port (Slot-), MSI 00
+\t\tLnkCap:\tPort #1, Speed 32GT/s, Width x16, ASPM not supported
+\t\tLnkSta:\tSpeed 16GT/s (downgraded), Width x16 (ok)
+\t\tLnkCtl2: Target Link Speed: 16GT/s, EnterCompliance- SpeedDis-
+\t\tLnkSta2: Current De-emphasis Level: -3.5dB, EqualizationComplete-, EqualizationPhase1+
+\tCapabilities: [110 v1] Access Control Services
+\t\tACSCap:\tSrcValid+ TransBlk+ ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-
+\t\tACSCtl:\tSrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-
+
+01:00.0 3D controller: NVIDIA Corporation Device 2330 (rev a1)
+\tIOMMU group: 13
+\tRegion 0: Memory at 9c042000000 (64-bit, prefetchable) [size=16M]
+\tRegion 2: Memory at 98000000000 (64-bit, prefetchable) [disabled] [size=128G]
+\tRegion 4: Memory at 9c044000000 (64-bit, prefetchable) [size=32M]
+\tRegion 5: I/O ports at f000 [size=128]
+\tCapabilities: [60] Express (v2) Endpoint, MSI 00
+\t\tLnkCap:\tPort #0, Speed 32GT/s, Width x16, ASPM L1, Exit Latency L1 <4us
+\t\tLnkSta:\tSpeed 16GT/s (downgraded), Width x16 (ok)
+\t\tLnkCtl2: Target Link Speed: 32GT/s, EnterCompliance- SpeedDis-
+\t\tLnkSta2: Current De-emphasis Level: -6dB, EqualizationComplete+ EqualizationPhase1+
+\tCapabilities: [250 v1] Address Translation Service (ATS)
+\t\tATSCtl:\tEnable+, Smallest Translation Unit: 00
+\tCapabilities: [2b0 v1] Virtual Resizable BAR
+\t\tBAR 0: current size: 512GB, supported: 512GB
+\tCapabilities: [bb0 v1] Physical Resizable BAR
+\t\tBAR 0: current size: 16MB, supported: 16MB
+\t\tBAR 2: current size: 128GB, supported: 64MB 128MB 256MB 512MB 1GB 2GB 128GB
+"""
+
+
+def test_lspci_tells_of_registers_and_windows(node: Node) -> None:
+    found = bus(node({"cmd/lspci_-vvv.txt": VERBOSE})).devices
+    gpu, root = found["0000:01:00.0"], found["0000:00:01.0"]
+    assert gpu.config == Config(
+        target_gts=32.0, equalised=True, acs=(), ats=True, bar_maximum_bytes=128 << 30
+    )
+    assert gpu.details == pci.Details(bar_bytes=128 << 30, iommu_group=13)
+    assert (root.config.target_gts, root.config.equalised) == (16.0, False)
+    assert (root.config.acs_redirect, root.config.ats) == (True, False)
+
+
+def test_lspci_of_an_ordinary_user_tells_of_no_registers(node: Node) -> None:
+    text = VERBOSE.splitlines()
+    hidden = [line for line in text if "\t\t" not in line and "Capabilities" not in line]
+    hidden.append("\tCapabilities: <access denied>")
+    gpu = bus(node({"cmd/lspci_-vvv.txt": "\n".join(hidden)})).devices["0000:01:00.0"]
+    assert gpu.config == Config()
+    assert gpu.details.bar_bytes == 128 << 30
+
+
+def test_where_extended_capabilities_are_cut_off_nothing_is_known_of_them(node: Node) -> None:
+    cut = VERBOSE[: VERBOSE.index("\tCapabilities: [110")]
+    root = bus(node({"cmd/lspci_-vvv.txt": cut})).devices["0000:00:01.0"]
+    assert (root.config.acs, root.config.ats, root.config.target_gts) == (None, None, 16.0)
+
+
+def test_what_one_form_of_lspci_lacks_another_tells(node: Node) -> None:
+    forms: Tree = {"cmd/lspci_-vvv.txt": VERBOSE, "cmd/lspci_-vvv_-nn.txt": NUMERIC}
+    gpu = bus(node(forms)).devices["0000:01:00.0"]
+    assert (gpu.vendor, gpu.device) == ("10de", "2684")
+    assert gpu.config.target_gts == 32.0
+    assert gpu.details.iommu_group == 13
+
+
+def test_what_the_registers_deny_lspci_does_not_put_back() -> None:
+    told = Config(ats=True, equalised=True, target_gts=8.0)
+    assert pci.completed(Config(ats=False), told) == Config(
+        ats=False, equalised=True, target_gts=8.0
+    )
+
+
 def test_nothing_at_all(node: Node) -> None:
     found = bus(node({"proc/cpuinfo": ""}))
     assert found.source is None
     assert found.accelerators() == ()
-
-
-AER = {
-    "aer_dev_correctable": "RxErr 3\nBadTLP 1\nTOTAL_ERR_COR 4\n",
-    "aer_dev_nonfatal": "Undefined 0\nTOTAL_ERR_NONFATAL 0\n",
-    "aer_dev_fatal": "Undefined 0\nTOTAL_ERR_FATAL 1\n",
-}
-
-
-@pytest.mark.parametrize(
-    ("files", "counted"),
-    [
-        (AER, (4, 0, 1)),
-        ({}, None),
-        ({**AER, "aer_dev_fatal": "Undefined 0\n"}, None),
-        ({**AER, "aer_dev_correctable": "TOTAL_ERR_COR -4\n"}, None),
-    ],
-)
-def test_errors_of_a_link_are_counted_where_all_are_told(
-    node: Node, files: dict[str, str], counted: tuple[int, int, int] | None
-) -> None:
-    host = node({**port(ROOT), **device(A, ROOT, **files)})  # type: ignore[arg-type]
-    assert bus(host).devices[A].aer == counted

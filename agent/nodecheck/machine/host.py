@@ -77,6 +77,10 @@ class Host(ABC):
         """The text of a file; bytes that are not UTF-8 become U+FFFD."""
         return self._tree.read(self.real_path(path)).decode(errors="replace")
 
+    def read_bytes(self, path: str) -> bytes:
+        """The content of a file that is no text."""
+        return self._tree.read(self.real_path(path))
+
     def names(self, path: str) -> tuple[str, ...]:
         """The sorted names in a directory."""
         return self._tree.names(self.real_path(path))
@@ -123,6 +127,10 @@ class LiveHost(Host):
     def read(self, path: str) -> str:
         """As Host.read; the kernel follows the links."""
         return self._tree.read(path).decode(errors="replace")
+
+    def read_bytes(self, path: str) -> bytes:
+        """As Host.read_bytes; the kernel follows the links."""
+        return self._tree.read(path)
 
     def names(self, path: str) -> tuple[str, ...]:
         """As Host.names; the kernel follows the links."""

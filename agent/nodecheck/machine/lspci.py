@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from nodecheck.machine.pci_config import ACS_CONTROLS
+
 COMMANDS = (
     ("lspci", "-vvv", "-nn"),
     ("lspci", "-vvv"),
@@ -50,10 +52,28 @@ _HEAD = re.compile(
 _IDS = re.compile(r"\[([0-9a-f]{4}):([0-9a-f]{4})\]")
 _LINK = re.compile(r"(LnkCap|LnkSta):.*?\bSpeed (\S+?)(?: \(\w+\))?, Width x(\d{1,3})")
 _BUS = re.compile(r"Bus: primary=[0-9a-f]{2}, secondary=([0-9a-f]{2}),")
+_TARGET = re.compile(r"LnkCtl2:.*?\bTarget Link Speed: (\S+?),")
+_EQUALISED = re.compile(r"LnkSta2:.*?\bEqualizationComplete([+-])")
+_ACS = dict(
+    zip(
+        ("SrcValid", "TransBlk", "ReqRedir", "CmpltRedir", "UpstreamFwd", "EgressCtrl",
+         "DirectTrans"),
+        ACS_CONTROLS,
+        strict=True,
+    )
+)  # fmt: skip
+_REGION = re.compile(r"Region \d: Memory at .*\[size=(\d{1,6})([KMGT]?)\]")
+_WINDOW = re.compile(r"BAR \d: current size: \S+, supported: (.*)")
+_SIZE = re.compile(r"\b(\d{1,6})([KMGT])B\b")
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 class Block(msgspec.Struct):
-    """What was printed of one device. Ids are four hex digits; speeds are as printed (`32GT/s`)."""
+    """What was printed of one device. Ids are four hex digits; speeds are as printed (`32GT/s`).
+
+    `bar_bytes` is its largest memory window, `bar_maximum_bytes` the largest that it can be made.
+    Without the right to read the registers lspci prints few of them: they are None then.
+    """
 
     address: str
     pci_class: int | None
@@ -68,6 +88,14 @@ class Block(msgspec.Struct):
     maximum_speed: str | None = None
     maximum_width: int | None = None
     secondary_bus: str | None = None
+    target_speed: str | None = None
+    equalised: bool | None = None
+    acs: tuple[str, ...] | None = None
+    ats: bool | None = None
+    bar_bytes: int | None = None
+    bar_maximum_bytes: int | None = None
+    iommu_group: int | None = None
+    section: str = ""
     has_link: bool = False
     gone: bool = False
 
@@ -112,10 +140,40 @@ def _add(block: Block, line: str) -> None:
         block.driver = line.partition(":")[2].strip() or None
     elif match := re.match(r"NUMA node: (\d{1,4})$", line):
         block.numa_node = int(match[1])
+    elif match := re.match(r"IOMMU group: (\d{1,6})$", line):
+        block.iommu_group = int(match[1])
     elif match := _BUS.match(line):
         block.secondary_bus = match[1]
     elif match := _LINK.match(line):
         _add_link(block, match[1], match[2], int(match[3]))
+    else:
+        _add_register(block, line)
+
+
+def _add_register(block: Block, line: str) -> None:
+    if match := re.match(r"Capabilities: \[([0-9a-f]+)[^]]*\] (.*)", line):
+        _begin_section(block, match[1], match[2])
+    elif match := _TARGET.match(line):
+        block.target_speed = match[1]
+    elif match := _EQUALISED.match(line):
+        block.equalised = match[1] == "+"
+    elif line.startswith("ACSCtl:"):
+        block.acs = tuple(name for word, name in _ACS.items() if f"{word}+" in line)
+    elif match := re.match(r"ATSCtl:\s*Enable([+-])", line):
+        block.ats = match[1] == "+"
+    elif match := _REGION.match(line):
+        size = int(match[1]) * _UNITS[match[2]]
+        block.bar_bytes = max(size, block.bar_bytes or 0)
+    elif block.section.startswith("Physical Resizable BAR") and (match := _WINDOW.match(line)):
+        sizes = (int(n) * _UNITS[unit] for n, unit in _SIZE.findall(match[1]))
+        block.bar_maximum_bytes = max((*sizes, block.bar_maximum_bytes or 0)) or None
+
+
+def _begin_section(block: Block, offset: str, name: str) -> None:
+    """Who sees extended capabilities sees all of them: one that does not follow is not there."""
+    block.section = name
+    if len(offset) > 2:
+        block.acs, block.ats = block.acs or (), bool(block.ats)
 
 
 def _add_link(block: Block, register: str, speed: str, width: int) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import TypeVar
 
 import msgspec
 
 from nodecheck.machine import lspci
+from nodecheck.machine.pci_config import Config
 from nodecheck.machine.reader import Reader
 from nodecheck.machine.tree import UnreadableError
 from nodecheck.model import Struct
+
+Told = TypeVar("Told", bound=Struct)
 
 SYSFS = "/sys/bus/pci/devices"
 NVIDIA, AMD, INTEL = "10de", "1002", "8086"
@@ -19,6 +23,24 @@ GRAPHICS_VENDORS = (NVIDIA, AMD, INTEL)
 BRIDGE, VGA, CONTROLLER_3D, DISPLAY = 0x0604, 0x0300, 0x0302, 0x0380
 PROCESSING, CO_PROCESSOR = 0x1200, 0x0B40
 _ACCELERATORS = (VGA, CONTROLLER_3D, DISPLAY, PROCESSING, CO_PROCESSOR)
+_CLASSLESS = {
+    "1d0f": frozenset(("7064", "7164", "7264", "7364")),
+    "1ae0": frozenset(("0027", "0056", "005e", "0062", "0063", "006f", "0076")),
+}
+"""Accelerators that give no class of theirs: AWS Neuron (system peripheral, 0x0880) and Google TPU
+(unassigned, 0xff00). Sources: pci.ids; the ids by which JAX counts TPUs."""
+
+_NO_CLASS = (0x0880, 0xFF00)
+_XEON_PHI = "225"
+"""The Intel co-processors that compute; the others, QuickAssist, encrypt and compress."""
+
+_INTEGRATED_AMD = frozenset((
+    "1114", "13c0", "13fe", "1435", "1506", "150e", "1586", "15bf", "15c8", "15d8", "15dd", "15e7",
+    "1636", "1638", "163f", "164c", "164d", "164e", "1681", "1900", "1901", "9874", "98e4",
+))  # fmt: skip
+"""AMD's graphics inside processors, from Carrizo on: theirs is a PCIe link like a card's. Sources:
+libdrm's amdgpu.ids, amdgpu_drv.c."""
+
 EMULATED_PORTS = ("1b36", "15ad", "80ee")
 """Vendors of bridges that exist in no hardware: QEMU, VMware, VirtualBox."""
 
@@ -29,16 +51,27 @@ WIDTH_LIMIT = 32
 SPEED_LIMIT_GTS = 256.0
 
 _ADDRESS = re.compile(r"(?:([0-9a-fA-F]{1,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.([0-7]))?")
-_AER_FILES = {"correctable": "COR", "nonfatal": "NONFATAL", "fatal": "FATAL"}
 _LINK_FILES = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
+
+
+class Details(Struct, frozen=True, kw_only=True):
+    """What is read of accelerators alone.
+
+    `bar_bytes` is the size of the largest memory window (BAR), `iommu_group` the number of the
+    group, `local_cpus` are the CPUs beside the device.
+    """
+
+    bar_bytes: int | None = None
+    iommu_group: int | None = None
+    local_cpus: tuple[int, ...] | None = None
 
 
 class PciDevice(Struct, frozen=True, kw_only=True):
     """One PCI function. Ids are four hex digits, `pci_class` is class and subclass (0x0302).
 
     Speeds are in GT/s and widths in lanes, None where they read Unknown or 0. `gone` says that the
-    configuration space reads all ones, `virtual_function` that it is a share of another device.
-    `aer` counts its correctable, non-fatal and fatal errors since boot.
+    configuration space reads all ones, `asleep` that it has no power, `virtual_function` that it is
+    a share of another device. `config` and `details` are as lspci printed them; see pci_details.
     """
 
     address: str
@@ -56,8 +89,10 @@ class PciDevice(Struct, frozen=True, kw_only=True):
     maximum_width: int | None = None
     link_files: bool = False
     gone: bool = False
-    aer: tuple[int, int, int] | None = None
+    asleep: bool = False
     virtual_function: bool = False
+    config: Config = Config()
+    details: Details = Details()
 
     @property
     def has_link(self) -> bool:
@@ -104,13 +139,22 @@ def is_accelerator(device: PciDevice) -> bool:
 
     A VGA or other display function (Instinct MI200, Data Center GPU Flex) counts where its vendor
     makes accelerators and, but for NVIDIA, it has a PCIe link: an integrated one and a management
-    controller's have none.
+    controller's have none, save those that are known by their id.
     """
     if device.virtual_function or device.pci_class is None:
         return False
     if device.pci_class in (VGA, DISPLAY):
-        return device.vendor == NVIDIA or (device.vendor in GRAPHICS_VENDORS and device.has_link)
+        return device.vendor == NVIDIA or _is_graphics_card(device)
+    if device.pci_class in _NO_CLASS:
+        return device.device in _CLASSLESS.get(device.vendor or "", ())
+    if device.pci_class == CO_PROCESSOR and device.vendor == INTEL:
+        return (device.device or "").startswith(_XEON_PHI)
     return device.pci_class in (CONTROLLER_3D, PROCESSING, CO_PROCESSOR)
+
+
+def _is_graphics_card(device: PciDevice) -> bool:
+    integrated = device.vendor == AMD and device.device in _INTEGRATED_AMD
+    return device.vendor in GRAPHICS_VENDORS and device.has_link and not integrated
 
 
 def read(reader: Reader) -> Bus:
@@ -118,7 +162,7 @@ def read(reader: Reader) -> Bus:
     names = [
         name
         for name in reader.names(SYSFS)
-        if normal_address(name) == name and _real_path(reader, f"{SYSFS}/{name}") is not None
+        if normal_address(name) == name and real_path(reader, f"{SYSFS}/{name}") is not None
     ]
     printed = _printed(reader) if not names or not reader.host.live else {}
     if not names:
@@ -131,15 +175,18 @@ def read(reader: Reader) -> Bus:
 def _classified(reader: Reader, address: str) -> PciDevice | None:
     """The device at `address` if it may be an accelerator; most of a server's devices are not."""
     pci_class = _hex(reader.text(f"{SYSFS}/{address}/class", None))
-    if pci_class is None or pci_class >> 8 not in _ACCELERATORS:
+    if pci_class is None:
         return None
-    return _device(reader, address, pci_class >> 8)
+    known = pci_class >> 8 in _ACCELERATORS
+    if pci_class >> 8 in _NO_CLASS:  # of these a server has dozens
+        known = _id(reader.text(f"{SYSFS}/{address}/vendor", None)) in _CLASSLESS
+    return _device(reader, address, pci_class >> 8) if known else None
 
 
 def _add_bridges(reader: Reader, found: dict[str, PciDevice]) -> None:
     for device in [d for d in found.values() if is_accelerator(d)]:
         above = device.parent
-        while above is not None and above not in found and _real_path(reader, f"{SYSFS}/{above}"):
+        while above is not None and above not in found and real_path(reader, f"{SYSFS}/{above}"):
             pci_class = _hex(reader.text(f"{SYSFS}/{above}/class", None))
             found[above] = _device(reader, above, None if pci_class is None else pci_class >> 8)
             above = found[above].parent
@@ -148,8 +195,9 @@ def _add_bridges(reader: Reader, found: dict[str, PciDevice]) -> None:
 def _device(reader: Reader, address: str, pci_class: int | None) -> PciDevice:
     here = f"{SYSFS}/{address}"
     texts = {name: reader.text(f"{here}/{name}", None) for name in _LINK_FILES}
-    width = _count(texts["current_link_width"])
-    numa_node = _count(reader.text(f"{here}/numa_node", None))
+    width = count(texts["current_link_width"])
+    numa_node = count(reader.text(f"{here}/numa_node", None))
+    asleep = _asleep(reader, here)
     return PciDevice(
         address=address,
         parent=_parent(reader, address),
@@ -162,10 +210,10 @@ def _device(reader: Reader, address: str, pci_class: int | None) -> PciDevice:
         current_gts=speed_gts(texts["current_link_speed"]),
         current_width=lanes(width),
         maximum_gts=speed_gts(texts["max_link_speed"]),
-        maximum_width=lanes(_count(texts["max_link_width"])),
+        maximum_width=lanes(count(texts["max_link_width"])),
         link_files=any(text is not None for text in texts.values()),
-        gone=width == WIDTH_GONE and not _asleep(reader, here),
-        aer=_aer(reader, here),
+        gone=width == WIDTH_GONE and not asleep,
+        asleep=asleep,
         virtual_function="physfn" in reader.names(here),
     )
 
@@ -175,19 +223,7 @@ def _asleep(reader: Reader, here: str) -> bool:
     return reader.text(f"{here}/power_state", None) == "D3cold"
 
 
-def _aer(reader: Reader, here: str) -> tuple[int, int, int] | None:
-    """The totals; None where the kernel does not count all of them."""
-    totals = []
-    for kind, name in _AER_FILES.items():
-        text = reader.text(f"{here}/aer_dev_{kind}", None) or ""
-        total = re.search(rf"^TOTAL_ERR_{name} (\d{{1,18}})$", text, re.MULTILINE)
-        if total is None:
-            return None
-        totals.append(int(total[1]))
-    return totals[0], totals[1], totals[2]
-
-
-def _real_path(reader: Reader, path: str) -> str | None:
+def real_path(reader: Reader, path: str) -> str | None:
     """Where a path leads; a hostile tree may hold links in a circle or with a NUL in them."""
     try:
         return reader.host.real_path(path)
@@ -197,14 +233,14 @@ def _real_path(reader: Reader, path: str) -> str | None:
 
 def _parent(reader: Reader, address: str) -> str | None:
     """The bridge above, from the path that the device's link leads to."""
-    parts = (_real_path(reader, f"{SYSFS}/{address}") or "").split("/")
+    parts = (real_path(reader, f"{SYSFS}/{address}") or "").split("/")
     above = parts[-2] if len(parts) > 1 else ""
     return above if normal_address(above) == above else None
 
 
 def _driver(reader: Reader, here: str) -> str | None:
     """The bound driver's name: from its link, the link's text, or uevent."""
-    name = (_real_path(reader, f"{here}/driver") or "driver").rpartition("/")[2]
+    name = (real_path(reader, f"{here}/driver") or "driver").rpartition("/")[2]
     if name != "driver":
         return name
     text = reader.text(f"{here}/driver", None)
@@ -230,7 +266,8 @@ def _id(text: str | None) -> str | None:
     return f"{number:04x}" if number is not None and number < 0xFFFF else None
 
 
-def _count(text: str | None) -> int | None:
+def count(text: str | None) -> int | None:
+    """A small decimal number, anything else as None."""
     return int(text) if text and re.fullmatch(r"\d{1,6}", text) else None
 
 
@@ -265,21 +302,22 @@ def _below(device: PciDevice, bridge: str | None) -> PciDevice:
     return msgspec.structs.replace(device, parent=bridge) if bridge != device.address else device
 
 
-def _is_open(value: object) -> bool:
-    """Whether another source may fill it in; 0 is a value."""
-    return value is None or value is False
-
-
-def completed(device: PciDevice, other: PciDevice | None) -> PciDevice:
-    """`device` with what only the other source says of it."""
+def completed(first: Told, other: Told | None) -> Told:
+    """`first` with what only the other source says of it."""
     if other is None:
-        return device
-    missing = {
-        name: value
-        for name in device.__struct_fields__
-        if _is_open(getattr(device, name)) and (value := getattr(other, name)) is not None
-    }
-    return msgspec.structs.replace(device, **missing)
+        return first
+    changes: dict[str, object] = {}
+    for name in first.__struct_fields__:
+        mine, theirs = getattr(first, name), getattr(other, name)
+        if isinstance(mine, Struct):
+            changes[name] = completed(mine, theirs)
+        elif theirs is not None and (mine is None or (name in _MARKS and not mine)):
+            changes[name] = theirs
+    return msgspec.structs.replace(first, **changes)
+
+
+_MARKS = ("link_files", "gone", "asleep", "virtual_function")
+"""Members that say what was seen: False is not known."""
 
 
 def _from_block(block: lspci.Block) -> PciDevice:
@@ -298,4 +336,12 @@ def _from_block(block: lspci.Block) -> PciDevice:
         maximum_width=lanes(block.maximum_width),
         link_files=block.has_link,
         gone=block.gone or block.current_width == WIDTH_GONE,
+        config=Config(
+            target_gts=speed_gts(block.target_speed),
+            equalised=block.equalised,
+            acs=block.acs,
+            ats=block.ats,
+            bar_maximum_bytes=block.bar_maximum_bytes,
+        ),
+        details=Details(bar_bytes=block.bar_bytes, iommu_group=block.iommu_group),
     )

@@ -61,6 +61,15 @@ class Reader:
                 self.missed(field, error)
             return None
 
+    def binary(self, path: str, field: str | None) -> bytes | None:
+        """A file that is no text. No gap where `field` is None."""
+        try:
+            return self.host.read_bytes(path)
+        except UnreadableError as error:
+            if field is not None:
+                self.missed(field, error)
+            return None
+
     def integer(self, path: str, field: str | None) -> int | None:
         """A file that holds one decimal number."""
         text = self.text(path, field)

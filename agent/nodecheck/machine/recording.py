@@ -6,19 +6,26 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from nodecheck.machine.command import Output
 from nodecheck.machine.host import CpuidLeaves, LiveHost, Statvfs
+from nodecheck.machine.pci_config import without_serial
 from nodecheck.machine.tree import UnreadableError
-from nodecheck.model import Reason
+from nodecheck.model import Reason, pretty_json
 
 NAMES_LIMIT = 4096
 
 HOST_NAME_FILE = "/proc/sys/kernel/hostname"
-SAMPLED = ("/proc/stat", "/proc/vmstat")
-"""Counters of which a difference is judged."""
+PCI_REGISTERS = "config"
+IDENTITY_FILES = ("serial_number", "unique_id")
+"""Of a card in sysfs: they hold nothing else."""
+
+SAMPLED = ("/proc/stat", "/proc/vmstat", "/proc/uptime")
+SAMPLED_NAMES = ("aer_dev_correctable", "aer_dev_nonfatal", "aer_dev_fatal")
+"""Files of which a difference is judged, by path and by name: counters, and the clock to them."""
 
 _IDENTITIES = tuple(
     (re.compile(pattern), replacement)
@@ -27,12 +34,14 @@ _IDENTITIES = tuple(
             r"\b[0-9a-fA-F]{8}(?:[-_][0-9a-fA-F]{4}){3}[-_][0-9a-fA-F]{12}\b",
             "00000000-0000-0000-0000-000000000000",
         ),
+        (r"(Device Serial Number) [0-9a-f-]+", r"\1 removed"),
         (r"\b(?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}\b", "00:00:00:00:00:00"),
         (r"\b(?:[0-9a-fA-F]{4}\.){2}[0-9a-fA-F]{4}\b", "0000.0000.0000"),
         (r"\b(?:[0-9a-fA-F]{4}:){3}[0-9a-fA-F]{4}\b", "0000:0000:0000:0000"),
         (r"\b(?:[0-9a-fA-F]{64}|[0-9a-fA-F]{32})\b", "0" * 32),
         (r"(?i)\b(PARTUUID=|UUID=|wwn-0x|eui\.|nvme-eui\.|nqn\.)[\w.:-]+", r"\1removed"),
         (r"(?i)((?:serial(?:[ _]?number)?|s/n|sn)\s*[:>=]\s*)[^\s<][^<\n]*", r"\1removed"),
+        (r'(?i)("\w*serial\w*"\s*:\s*")[^"]*', r"\1removed"),
         (r"(?i)((?:service|asset) tag\s*[:>=]\s*)[^\s<][^<\n]*", r"\1removed"),
         (r"(?i)(<pdi>|board_id>|GPU PDI\s*:\s*|Board ID\s*:\s*)[^<\n]+", r"\1removed"),
         (r"\b(addr|mountaddr|clientaddr|username|user|domain)=[^,\s]+", r"\1=removed"),
@@ -43,6 +52,9 @@ _IDENTITIES = tuple(
     )
 )
 """UUIDs, MAC and InfiniBand addresses, machine and container ids, serials, accounts, servers."""
+
+_IDENTITY_MEMBERS = ("uuid", "serial")
+"""Of facts: they are left out, for cards with one UUID would be one card."""
 
 
 def anonymous(text: str, host_name: str) -> str:
@@ -74,10 +86,22 @@ class RecordingHost(LiveHost):
             _keep(self._place(path), "host\n")
             return text
         place = self._place(path)
-        if path in SAMPLED and place.exists():
+        if (path in SAMPLED or place.name in SAMPLED_NAMES) and place.exists():
             place = place.with_name(place.name + ".2")
-        _keep(place, self._clean(_only_container(text) if path.endswith("/environ") else text))
+        if place.name in IDENTITY_FILES and self._clean is not str:
+            _keep(place, "removed\n")
+        else:
+            _keep(place, self._clean(_only_container(text) if path.endswith("/environ") else text))
         return text
+
+    def read_bytes(self, path: str) -> bytes:
+        """As LiveHost.read_bytes; of a device's registers the serial number is left out."""
+        content = super().read_bytes(path)
+        place = self._place(path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        bare = self._clean is not str and place.name == PCI_REGISTERS
+        place.write_bytes(without_serial(content) if bare else content)
+        return content
 
     def names(self, path: str) -> tuple[str, ...]:
         """As LiveHost.names; directories and links are kept."""
@@ -143,6 +167,15 @@ class RecordingHost(LiveHost):
         self._keep_json("witness.json", seen)
         return seen
 
+    def keep_facts(self, name: str, facts: object) -> None:
+        """Keep what a probe made of a library's answers, which no file holds."""
+        if facts is None:
+            return
+        content = msgspec.to_builtins(facts)
+        if self._clean is not str:
+            content = _without_identities(content, self._clean)
+        (self._directory / name).write_bytes(pretty_json(content))
+
     def _keep_json(self, name: str, value: object) -> None:
         text = msgspec.json.format(msgspec.json.encode(value), indent=1).decode()
         _keep(self._directory / name, text + "\n")
@@ -163,6 +196,16 @@ class RecordingHost(LiveHost):
             done = "" if target.startswith("/") else os.path.dirname(here)
             todo.extend(part for part in reversed(target.split("/")) if part)
         return self._directory / done.lstrip("/")
+
+
+def _without_identities(value: Any, clean: Callable[[str], str]) -> Any:
+    """JSON's objects with their texts cleaned one by one: cleaned as a whole they would break."""
+    if isinstance(value, dict):
+        kept = {name: item for name, item in value.items() if name not in _IDENTITY_MEMBERS}
+        return {name: _without_identities(item, clean) for name, item in kept.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_identities(item, clean) for item in value]
+    return clean(value) if isinstance(value, str) else value
 
 
 def _keep(place: Path, text: str) -> None:

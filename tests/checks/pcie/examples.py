@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from nodecheck.checks.seen import Seen
 from tests.checks.gpu.inputs import IDLE_4090, L40, card, csv, device, port
+from tests.checks.pcie.inputs import CARD, ROOT, counted, counters
 from tests.trees import Tree
 
-CARD, ROOT = "0000:01:00.0", "0000:00:01.0"
+_PLACE = f"{ROOT}/{CARD}"
 _GEN1, _GEN4, _GEN5 = "2.5 GT/s PCIe", "16.0 GT/s PCIe", "32.0 GT/s PCIe"
 
 HEALTHY: Tree = {
@@ -16,10 +17,17 @@ HEALTHY: Tree = {
 }
 _SLOW: Tree = {**port(ROOT, now=(_GEN1, "16")), **device(CARD, ROOT, now=(_GEN1, "16"))}
 
+_BEFORE = counted(_PLACE, counters({"RxErr": 4, "NonFatalErr": 9}, {"UnsupReq": 9}))
+
 RAISES: dict[str, Tree | Seen] = {
     "pcie.width_below_max": {
         **port(ROOT, now=(_GEN4, "8")),
         **device(CARD, ROOT, now=(_GEN4, "8")),
+    },
+    "pcie.aer": {
+        **HEALTHY,
+        **_BEFORE,
+        **counted(_PLACE, counters({"RxErr": 90, "NonFatalErr": 9}, {"UnsupReq": 9}), ".2"),
     },
     "pcie.speed_below_max": {
         **_SLOW,
@@ -41,4 +49,9 @@ SILENT: dict[str, Tree | Seen] = {
     "pcie.speed_below_max": RAISES["pcie.idle_downshift"],
     "pcie.idle_downshift": RAISES["pcie.speed_below_max"],
     "pcie.width_below_max": RAISES["pcie.virtual_port"],
+    "pcie.aer": {
+        **HEALTHY,
+        **_BEFORE,
+        **{f"{path}.2": content for path, content in _BEFORE.items()},
+    },
 }

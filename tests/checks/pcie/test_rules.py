@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.pcie.facts import Hop, Path, PcieFacts
-from nodecheck.checks.pcie.link import encoded_bytes_per_second
 from nodecheck.checks.pcie.rules import RULES
 from nodecheck.checks.seen import Facts, Seen
 from nodecheck.checks.virt.facts import VirtFacts
+from nodecheck.links import encoded_bytes_per_second
 from nodecheck.machine.host import CapturedHost
 from nodecheck.model import Action, Severity
 from nodecheck.policy import Policy

@@ -14,17 +14,10 @@ import msgspec
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.pcie.facts import Hop, Path
 from nodecheck.checks.seen import Seen
+from nodecheck.links import GTS
 from nodecheck.model import Struct
 
 Number = TypeVar("Number", int, float)
-
-GTS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0, 7: 128.0}
-"""Transfer rate of a PCIe generation in GT/s a lane."""
-
-GENERATIONS = {rate: generation for generation, rate in GTS.items()}
-
-ENCODED_MBS = {1: 2000, 2: 4000, 3: 7876, 4: 15753, 5: 31507, 6: 64000}
-"""Mb/s a lane after encoding, as Linux computes it."""
 
 LOOKS_AT_MOST = 2
 """Commands that are shown where many links are affected."""
@@ -37,7 +30,10 @@ class Link(Struct, frozen=True):
 
     Rates are in GT/s, widths in lanes. `device_*` are the downstream end's maxima, `port_*` the
     upstream end's (None where it is emulated or does not tell), `ceiling_*` the driver's own figure
-    for device and system together, used where PCI tells of no upstream end.
+    for device and system together, used where PCI tells of no upstream end. `target_gts` is the
+    fastest that the upstream end, `port`, lets the link train to. `depth` is 0 for the card's own
+    link and grows towards the root; `model` are the card's ids or its name. `copying` says that
+    speed and width are those that it had while the card copied.
     """
 
     accelerator: str
@@ -52,6 +48,19 @@ class Link(Struct, frozen=True):
     ceiling_gts: float | None = None
     ceiling_width: int | None = None
     gpu: Gpu | None = None
+    port: str | None = None
+    target_gts: float | None = None
+    equalised: bool | None = None
+    depth: int = 0
+    model: str | None = None
+    copying: bool = False
+
+    @property
+    def capped(self) -> bool:
+        """Whether it is slow because its upstream end is set to let it run no faster."""
+        if self.gts is None or self.target_gts is None or self.wanted_gts is None:
+            return False
+        return self.gts <= self.target_gts < self.wanted_gts
 
     @property
     def wanted_width(self) -> int | None:
@@ -62,19 +71,6 @@ class Link(Struct, frozen=True):
     def wanted_gts(self) -> float | None:
         """What both ends could run at, as far as they are known."""
         return _least(self.device_gts, self.port_gts, self.ceiling_gts)
-
-
-def generation(gts: float | None) -> str:
-    """16.0 as `Gen4`."""
-    return f"Gen{GENERATIONS[gts]}" if gts in GENERATIONS else f"{gts} GT/s"
-
-
-def encoded_bytes_per_second(gts: float | None, width: int | None) -> float | None:
-    """What a link of this speed and width carries one way after encoding; None if not known."""
-    number = GENERATIONS.get(gts or 0)
-    if number not in ENCODED_MBS or width is None:
-        return None
-    return ENCODED_MBS[number] * width * 1e6 / 8
 
 
 def in_guest(seen: Seen) -> bool:
@@ -90,13 +86,27 @@ def links(seen: Seen) -> Iterator[Link]:
     for path in seen.facts.pcie.paths:
         gpu = by_address.get(path.accelerator)
         if gpu is None or not gpu.chip_to_chip:
-            yield from _on_path(path, gpu, seen.facts.pcie.source or "sysfs")
+            for link in _on_path(path, gpu, seen.facts.pcie.source or "sysfs"):
+                yield _as_copied(link, seen)
     for number, gpu in enumerate(seen.facts.gpus):
         if gpu.pci_address in told or gpu.chip_to_chip or gpu.lost:
             continue
-        yield _by_driver(
-            gpu, gpu.pci_address or f"GPU {number if gpu.index is None else gpu.index}"
-        )
+        name = gpu.pci_address or f"GPU {number if gpu.index is None else gpu.index}"
+        yield _as_copied(_by_driver(gpu, name), seen)
+
+
+def _as_copied(link: Link, seen: Seen) -> Link:
+    """A card's own link as it ran while the card copied, where that was seen."""
+    ran = [
+        (each.link_gts, each.link_width)
+        for each in seen.transfers
+        if each.card == link.place and each.link_gts and each.link_width
+    ]
+    if link.place != link.accelerator or not ran:
+        return link
+    gts, width = max(ran)
+    source = f"{link.source}, while copying"
+    return msgspec.structs.replace(link, gts=gts, width=width, copying=True, source=source)
 
 
 def once(found: Iterable[Link]) -> list[Link]:
@@ -120,7 +130,7 @@ def look(affected: Iterable[Link], *, on_host: bool = False) -> tuple[str, ...]:
 
 def _on_path(path: Path, gpu: Gpu | None, source: str) -> Iterator[Link]:
     for first in range(0, len(path.hops), 2):
-        device = path.hops[first]
+        device, own = path.hops[first], path.hops[0]
         port = path.hops[first + 1] if first + 1 < len(path.hops) else None
         if device.emulated or device.gone:
             continue
@@ -130,7 +140,10 @@ def _on_path(path: Path, gpu: Gpu | None, source: str) -> Iterator[Link]:
             link = _pair(device, port, source)
             if first == 0 and gpu is not None:
                 link = _with_driver(link, gpu)
-            yield msgspec.structs.replace(link, accelerator=path.accelerator, gpu=gpu)
+            ids = f"{own.vendor}:{own.device}" if own.vendor and own.device else None
+            yield msgspec.structs.replace(
+                link, accelerator=path.accelerator, gpu=gpu, depth=first, model=_model(gpu) or ids
+            )
 
 
 def _tells(hop: Hop) -> bool:
@@ -149,6 +162,9 @@ def _pair(device: Hop, port: Hop | None, source: str) -> Link:
         device_width=device.maximum_width,
         port_gts=real.maximum_gts if real else None,
         port_width=real.maximum_width if real else None,
+        port=real.address if real else None,
+        target_gts=real.target_gts if real else None,
+        equalised=device.equalised,
     )
 
 
@@ -163,7 +179,7 @@ def _by_driver(gpu: Gpu, name: str) -> Link:
     return Link(
         accelerator=name,
         place=name,
-        source="NVML" if "nvml" in gpu.seen_by else "nvidia-smi",
+        source=_driver_source(gpu),
         gts=GTS.get(gpu.link_generation or 0),
         width=gpu.link_width,
         device_gts=GTS.get(gpu.link_generation_device_max or 0),
@@ -171,7 +187,19 @@ def _by_driver(gpu: Gpu, name: str) -> Link:
         port_gts=GTS.get(gpu.link_generation_host_max or 0),
         ceiling_gts=_ceiling(gpu),
         gpu=gpu,
+        model=_model(gpu),
     )
+
+
+def _model(gpu: Gpu | None) -> str | None:
+    return (gpu.pci_device_id or gpu.name) if gpu is not None else None
+
+
+def _driver_source(gpu: Gpu) -> str:
+    """Where the driver tells of a link; AMD's and Intel's tell in sysfs, as PCI does."""
+    if gpu.vendor in ("amd", "intel"):
+        return "amd-smi" if "amd-smi" in gpu.seen_by else "sysfs"
+    return "NVML" if "nvml" in gpu.seen_by else "nvidia-smi"
 
 
 def _ceiling(gpu: Gpu | None) -> float | None:

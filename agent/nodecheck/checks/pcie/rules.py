@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nodecheck.checks.pcie.error_rules import judge_errors
 from nodecheck.checks.pcie.link import links, look, once, subjects
 from nodecheck.checks.pcie.speed_rules import judge_host_limit, judge_idle, judge_speed
 from nodecheck.checks.pcie.width_rules import judge_width
@@ -75,6 +76,7 @@ def judge_unknown_link(seen: Seen) -> Iterator[Finding]:
 
 RULES: tuple[Rule, ...] = (
     Rule("pcie.width_below_max", "A link has fewer lanes than the card", judge_width),
+    Rule("pcie.aer", "Errors on a link rise", judge_errors),
     Rule("pcie.speed_below_max", "A link stays slow under load", judge_speed),
     Rule("pcie.idle_downshift", "A link is slow while its card is idle", judge_idle),
     Rule("pcie.host_limit", "The slot is of an older generation than the card", judge_host_limit),

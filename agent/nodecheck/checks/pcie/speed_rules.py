@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.pcie.link import (
     Link,
-    encoded_bytes_per_second,
-    generation,
     in_guest,
     links,
     look,
@@ -15,8 +14,12 @@ from nodecheck.checks.pcie.link import (
     subjects,
 )
 from nodecheck.checks.seen import Seen
+from nodecheck.links import encoded_bytes_per_second, generation
 from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity
 from nodecheck.units import gb_per_second, percent
+
+EQUALISED_FROM_GTS = 8.0
+"""From this speed on both ends tune a link before they use it."""
 
 
 def _below_speed(seen: Seen) -> list[Link]:
@@ -33,18 +36,33 @@ def is_loaded(link: Link, seen: Seen) -> bool | None:
     None where it is stuck in a slow state under load, which is a finding of its own.
     """
     limits, gpu = seen.policy.thresholds, link.gpu
-    if gpu is None or gpu.utilisation_share is None or gpu.performance_state is None:
+    if link.copying:
+        return True
+    if gpu is None or (gpu.utilisation_share or 0) < limits.busy_gpu_share:
         return False
-    if gpu.utilisation_share < limits.busy_gpu_share:
-        return False
+    if gpu.performance_state is None:
+        return _is_clocked_up(gpu) if gpu.vendor == "amd" else False
     return True if gpu.performance_state <= limits.loaded_performance_state else None
 
 
+def _is_clocked_up(gpu: Gpu) -> bool | None:
+    """Cards of AMD have no P-states: one that works at half of its clock or more is not idling.
+
+    None where it is slower, or its clock is not known.
+    """
+    now, most = gpu.sm_clock_mhz, gpu.maximum_sm_clock_mhz
+    return True if now is not None and most and 2 * now >= most else None
+
+
 def judge_speed(seen: Seen) -> Iterator[Finding]:
-    """Links that stay slow while their card works."""
+    """Links that stay slow while their card works: held back by a setting, or not."""
     slow = [link for link in _below_speed(seen) if is_loaded(link, seen)]
-    if not slow:
-        return
+    for capped in (True, False):
+        if some := [link for link in slow if link.capped is capped]:
+            yield _slow(some, capped=capped, guest=in_guest(seen))
+
+
+def _slow(slow: list[Link], *, capped: bool, guest: bool) -> Finding:
     worst = min(slow, key=lambda link: (link.gts or 0) / (link.wanted_gts or 1))
     now = encoded_bytes_per_second(worst.gts, worst.width)
     full = encoded_bytes_per_second(worst.wanted_gts, worst.width)
@@ -53,20 +71,22 @@ def judge_speed(seen: Seen) -> Iterator[Finding]:
         if now and full
         else (f"{worst.gts} of {worst.wanted_gts} GT/s a lane")
     )
-    yield Finding(
+    why = f": its port is set to {generation(worst.target_gts)} at most" if capped else ""
+    owner = Owner.OPERATOR if capped else Owner.HARDWARE
+    return Finding(
         id="pcie.speed_below_max",
         severity=Severity.WARNING,
         subject=subjects(slow),
         summary=f"PCIe link at {generation(worst.gts)} under load, "
-        f"{generation(worst.wanted_gts)} possible",
+        f"{generation(worst.wanted_gts)} possible{why}",
         evidence=tuple(_speed_evidence(link) for link in slow),
         impact=f"{rates} each way for loading, offload and traffic between cards",
-        remedy=_speed_remedy(slow, guest=in_guest(seen)),
-        owner=Owner.HYPERVISOR if in_guest(seen) else Owner.HARDWARE,
+        remedy=_speed_remedy(slow, capped=capped, guest=guest),
+        owner=Owner.HYPERVISOR if guest else owner,
     )
 
 
-def _speed_remedy(slow: list[Link], *, guest: bool) -> Remedy:
+def _speed_remedy(slow: list[Link], *, capped: bool, guest: bool) -> Remedy:
     if guest:
         return Remedy(
             text="Ask the host for the slot's own generation and error counters; a guest cannot "
@@ -74,6 +94,16 @@ def _speed_remedy(slow: list[Link], *, guest: bool) -> Remedy:
             "or change them",
             action=Action.NONE,
             commands=look(slow, on_host=True),
+        )
+    if capped:
+        return Remedy(
+            text="Find who set it: the firmware setup (set the slot to auto, not to a fixed "
+            "generation), a boot script with setpci, or the kernel that cools a hot port down "
+            "(cooling devices of type PCIe_Port_Link_Speed). Ask first whether a riser or cable "
+            "that takes no more was the reason",
+            action=Action.CHANGE_SETTING,
+            commands=(*_look_at_ports(slow), "grep -H . /sys/class/thermal/cooling_device*/type"),
+            cost="A reboot for the firmware setup",
         )
     return Remedy(
         text="Check the slot's speed in the firmware setup (auto, not a fixed generation), then "
@@ -85,14 +115,26 @@ def _speed_remedy(slow: list[Link], *, guest: bool) -> Remedy:
     )
 
 
+def _look_at_ports(slow: list[Link]) -> tuple[str, ...]:
+    ports = dict.fromkeys(link.port for link in slow if link.port)
+    return tuple(f"sudo lspci -vvv -s {port} | grep LnkCtl2" for port in list(ports)[:2])
+
+
 def _speed_evidence(link: Link) -> Evidence:
     gpu = link.gpu
     busy = gpu.utilisation_share if gpu else None
     state = gpu.performance_state if gpu else None
-    load = "load not known" if busy is None else f"{percent(busy)} busy"
+    parts = ["load not known" if busy is None else f"{percent(busy)} busy"]
+    if state is not None:
+        parts.append(f"performance state P{state}")
+    if link.copying:  # the source says so; load and state are those before the copies
+        parts = []
+    if link.capped:
+        parts.append(f"target speed of {link.port} {generation(link.target_gts)} (LnkCtl2)")
+    elif link.equalised is False and (link.wanted_gts or 0) >= EQUALISED_FROM_GTS:
+        parts.append("not tuned for 8 GT/s (LnkSta2 EqualizationComplete-)")
     return Evidence(
-        value=f"{link.place}: {generation(link.gts)}, {load}"
-        + ("" if state is None else f", performance state P{state}"),
+        value=f"{link.place}: {', '.join([generation(link.gts), *parts])}",
         source=link.source,
         expected=generation(link.wanted_gts),
         basis="the slower of both ends' maxima",
@@ -103,6 +145,7 @@ def judge_idle(seen: Seen) -> Iterator[Finding]:
     """Links that are slow while nothing is known to use them."""
     slow = [link for link in _below_speed(seen) if is_loaded(link, seen) is False]
     if slow:
+        capped = [link for link in slow if link.capped]
         yield Finding(
             id="pcie.idle_downshift",
             severity=Severity.INFO,
@@ -110,12 +153,22 @@ def judge_idle(seen: Seen) -> Iterator[Finding]:
             summary=f"PCIe link at {generation(slow[0].gts)} of {generation(slow[0].wanted_gts)}, "
             "not under load",
             evidence=tuple(_speed_evidence(link) for link in slow),
-            impact="None: an idle card slows its link down to save power and is at full speed "
-            "under "
-            "load; whether it gets there was not seen",
-            remedy=Remedy(text="None. Look again while the card works", action=Action.NONE),
+            impact=_idle_impact(capped),
+            remedy=Remedy(
+                text="None. Look again while the card works",
+                action=Action.NONE,
+                commands=_look_at_ports(capped),
+            ),
             owner=Owner.USER,
         )
+
+
+def _idle_impact(capped: list[Link]) -> str:
+    idle = "None: an idle card slows its link down to save power and is at full speed under load"
+    if not capped:
+        return f"{idle}; whether it gets there was not seen"
+    lowest = min(link.target_gts or 0 for link in capped)
+    return f"{idle}, but {subjects(capped)} at {generation(lowest)} at most: its port is set so"
 
 
 def judge_host_limit(seen: Seen) -> Iterator[Finding]:

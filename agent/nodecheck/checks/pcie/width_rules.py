@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from nodecheck.checks.pcie.link import (
     Link,
-    encoded_bytes_per_second,
     in_guest,
     links,
     look,
@@ -14,23 +13,43 @@ from nodecheck.checks.pcie.link import (
     subjects,
 )
 from nodecheck.checks.seen import Seen
-from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity
+from nodecheck.links import encoded_bytes_per_second
+from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity, Struct
 from nodecheck.units import gb_per_second
+
+ID = "pcie.width_below_max"
+
+
+class _Fault(Struct, frozen=True):
+    """One narrow link, and what tells that it could be wider."""
+
+    severity: Severity
+    link: Link
+    wider: Sequence[Link]
 
 
 def judge_width(seen: Seen) -> Iterator[Finding]:
-    """Links with fewer lanes than their ends have."""
+    """Links with fewer lanes than their ends have: one finding for each severity and cause.
+
+    A card whose width a policy waives has its own, so that the waiver covers no other card.
+    """
     all_links = list(links(seen))
-    narrow = [
-        (severity, link)
-        for link in once(all_links)
-        if (severity := _width_severity(link, all_links, seen)) is not None
-    ]
-    if narrow:
-        yield _narrow(seen, sorted(narrow, key=lambda pair: -pair[0].rank))
+    alone = seen.policy.singled_out(ID)
+    groups: dict[tuple[int, bool, str], list[_Fault]] = {}
+    for link in once(all_links):
+        alike = _alike(link, all_links)
+        wider = [other for other in alike if (other.width or 0) > (link.width or 0)]
+        severity = _width_severity(link, len(wider), len(alike), seen)
+        if severity is not None:
+            own = link.accelerator if link.accelerator in alone else ""
+            cause = (-severity.rank, _is_wiring(link), own)
+            groups.setdefault(cause, []).append(_Fault(severity, link, wider))
+    for _, narrow in sorted(groups.items()):
+        yield _narrow(narrow, guest=in_guest(seen))
 
 
-def _width_severity(link: Link, all_links: Sequence[Link], seen: Seen) -> Severity | None:
+def _width_severity(link: Link, wider: int, alike: int, seen: Seen) -> Severity | None:
+    """`wider` of `alike` links of the same model of card have more lanes."""
     limits = seen.policy.thresholds
     width, device = link.width, link.device_width
     if width is None or device is None or width >= device:
@@ -38,10 +57,12 @@ def _width_severity(link: Link, all_links: Sequence[Link], seen: Seen) -> Severi
     if width == 1:
         return Severity.CRITICAL
     if _is_wiring(link):
-        return Severity.INFO if width >= limits.port_width_info_min else Severity.WARNING
+        odd = wider >= limits.wider_siblings_min and wider > alike / 2
+        fine = width >= limits.port_width_info_min and not odd
+        return Severity.INFO if fine else Severity.WARNING
     if width >= (link.wanted_width or 0):
         return None
-    by_design = width >= limits.guest_width_min and not _wider_sibling(link, all_links)
+    by_design = width >= limits.guest_width_min and not wider
     return Severity.INFO if in_guest(seen) and by_design else Severity.WARNING
 
 
@@ -50,32 +71,30 @@ def _is_wiring(link: Link) -> bool:
     return link.width is not None and link.port_width is not None and link.width >= link.port_width
 
 
-def _wider_sibling(link: Link, all_links: Iterable[Link]) -> Link | None:
-    """A card of the same model whose own link is wider."""
-    if link.gpu is None or link.width is None:
-        return None
-    model = link.gpu.pci_device_id or link.gpu.name
-    for other in all_links:
-        if other.gpu is None or other.place != other.accelerator or other.width is None:
-            continue
-        if model == (other.gpu.pci_device_id or other.gpu.name) and other.width > link.width:
-            return other
-    return None
+def _alike(link: Link, all_links: Iterable[Link]) -> list[Link]:
+    """The links of cards of the same model, as far from their cards, whose width is known."""
+    if link.model is None:
+        return []
+    return [
+        other
+        for other in all_links
+        if other.model == link.model and other.depth == link.depth and other.width is not None
+    ]
 
 
-def _narrow(seen: Seen, narrow: Sequence[tuple[Severity, Link]]) -> Finding:
-    severity, worst = narrow[0]
-    guest, wiring = in_guest(seen), _is_wiring(worst)
-    wanted = worst.device_width
+def _narrow(narrow: Sequence[_Fault], *, guest: bool) -> Finding:
+    severity, worst = narrow[0].severity, narrow[0].link
+    wiring = _is_wiring(worst)
+    affected = [fault.link for fault in narrow]
     return Finding(
-        id="pcie.width_below_max",
+        id=ID,
         severity=severity,
-        subject=subjects(link for _, link in narrow),
+        subject=subjects(affected),
         summary=f"PCIe link x{worst.width} of a device with "
-        f"x{wanted}{_why(worst, severity, guest)}",
-        evidence=tuple(_width_evidence(link) for _, link in narrow),
+        f"x{worst.device_width}{_why(worst, severity, guest)}",
+        evidence=tuple(_width_evidence(fault) for fault in narrow),
         impact=_width_impact(worst),
-        remedy=_width_remedy([link for _, link in narrow], severity, guest=guest, wiring=wiring),
+        remedy=_width_remedy(affected, severity, guest=guest, wiring=wiring),
         owner=Owner.HYPERVISOR if guest else Owner.HARDWARE,
     )
 
@@ -88,12 +107,16 @@ def _why(link: Link, severity: Severity, guest: bool) -> str:
     return "; what stands behind it is the host's to see" if guest else ""
 
 
-def _width_evidence(link: Link) -> Evidence:
+def _width_evidence(fault: _Fault) -> Evidence:
+    link = fault.link
     ends = [f"device x{link.device_width}"]
     if link.port_width is not None:
         ends.append(f"port x{link.port_width}")
     if link.ceiling_width is not None:
         ends.append(f"device and system x{link.ceiling_width}")
+    for other in fault.wider[:1]:
+        more = f" and {len(fault.wider) - 1} more" if len(fault.wider) > 1 else ""
+        ends.append(f"x{other.width} of {other.accelerator}{more}, cards of the same model")
     return Evidence(
         value=f"{link.place}: x{link.width}",
         source=link.source,
