@@ -1,4 +1,4 @@
-"""`nodecheck bench`: how fast memory is, how far apart CPUs lie, how fast weights are used up."""
+"""`nodecheck bench`: how fast memory is, how far apart CPUs lie, what decode and GPUs reach."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import click
 from nodecheck.cli.inputs import read_host, read_policy
 from nodecheck.cli.options import policy_option
 from nodecheck.cli.output import Output, load_styles, progress, shows_unicode
-from nodecheck.render.bench.verdict import PARTS, is_empty, is_interrupted
+from nodecheck.render.bench import gpu
+from nodecheck.render.bench.verdict import PARTS, has_cards, is_empty, is_interrupted
 
 
 @click.command("bench")
@@ -26,14 +27,22 @@ from nodecheck.render.bench.verdict import PARTS, is_empty, is_interrupted
     metavar="N",
     help="Measure no longer than this; less time makes the figures less certain.",
 )
+@click.option(
+    "--force", is_flag=True, help="Measure GPUs that other programs use too; their figures say so."
+)
 @policy_option
 def command(
-    what: str, as_json: bool, page: str | None, max_seconds: int | None, policy: str | None
+    what: str,
+    as_json: bool,
+    page: str | None,
+    max_seconds: int | None,
+    force: bool,
+    policy: str | None,
 ) -> None:
-    """Measure memory bandwidth, latency, placement of the CPUs and decode.
+    """Measure memory bandwidth, latency, placement of the CPUs, decode and the copies of GPUs.
 
-    Each part can be asked for alone. It loads all usable CPUs: not for a node that is serving.
-    Ctrl-C ends it with what was measured.
+    Each part can be asked for alone. It loads all usable CPUs and the GPUs that nothing else uses:
+    not for a node that is serving. Ctrl-C ends it with what was measured.
     """
     parts = tuple(PARTS) if what == "all" else (what,)
     asked = read_policy(policy)
@@ -47,7 +56,17 @@ def command(
     list(rules())
     load_styles()
     make_page = html.page()
-    seen = bench(read_host(None), parts, max_seconds=max_seconds, progress=_progress)
+    seen = bench(
+        read_host(None),
+        parts,
+        max_seconds=max_seconds,
+        force=force,
+        thresholds=asked.thresholds,
+        progress=_progress,
+    )
+    if parts == (gpu.PART,) and not has_cards(seen):
+        progress("")
+        raise click.ClickException("no NVIDIA card is given to this process: nothing to measure")
     with _undisturbed():
         report = diagnose(seen, asked)
         shown = output._replace(page=None) if is_empty(report) else output

@@ -1,4 +1,6 @@
 """What CUDA programs get of the NVIDIA cards: whether it starts, and what copies reach."""
 
-DEADLINE_SECONDS = 12.0
-"""Without persistence mode the driver starts each card anew, one after the other."""
+from nodecheck.machine import driver_deadline
+
+DEADLINE_SECONDS = driver_deadline.LIMIT_SECONDS + 1.0
+"""Above the longest that CUDA may take to start."""

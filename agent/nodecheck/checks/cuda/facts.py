@@ -1,16 +1,34 @@
-"""Whether CUDA starts on this node, and what it then has."""
+"""Whether CUDA starts on this node, what it then has, and what copies reach."""
 
 from __future__ import annotations
 
-from nodecheck.model import Struct
+from nodecheck.model import Struct, Transfer
+
+TO_CARD, FROM_CARD = "host_to_device", "device_to_host"
+PAGEABLE = "_pageable"
+PEER, COPY, READ = "peer_to_peer", "device_copy", "device_read"
+"""What a transfer is called; PAGEABLE follows one of the first two."""
+
+WORDS = {
+    TO_CARD: "to the card",
+    FROM_CARD: "from the card",
+    TO_CARD + PAGEABLE: "to the card from pageable memory",
+    FROM_CARD + PAGEABLE: "from the card to pageable memory",
+    PEER: "to another card",
+    COPY: "on the card",
+    READ: "reading it",
+}
+"""What the same is in a sentence."""
 
 
 class CudaFacts(Struct, frozen=True, kw_only=True):
     """The answer of libcuda.so.1.
 
     `state` is ok, missing (no such library), failed, unresponsive or None (not tried). `error` is
-    CUDA's number, `call` the function that gave it, `message` its words. `devices` are the PCI
-    addresses that CUDA has. `skipped` says why nothing was copied where that was asked for.
+    CUDA's number (None where the failure is not its own), `call` the function that gave it,
+    `message` its words. `devices` are the PCI
+    addresses that CUDA has. `uvm` says whether /dev/nvidia-uvm is there, None where nobody looked.
+    `skipped` says why nothing was copied where that was asked for.
     """
 
     state: str | None = None
@@ -19,5 +37,13 @@ class CudaFacts(Struct, frozen=True, kw_only=True):
     message: str | None = None
     version: str | None = None
     devices: tuple[str, ...] = ()
+    uvm: bool | None = None
     skipped: str | None = None
     warnings: tuple[str, ...] = ()
+
+
+class CudaProbe(Struct, frozen=True, kw_only=True):
+    """What the cuda probe hands on: the report keeps them apart."""
+
+    facts: CudaFacts = CudaFacts()
+    transfers: tuple[Transfer, ...] = ()

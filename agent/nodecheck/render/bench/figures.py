@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection
 
 from nodecheck.checks.dram.statistics import has_moved
 from nodecheck.model import Latency, Measurement, Struct
@@ -10,6 +11,9 @@ from nodecheck.report import Report
 from nodecheck.units import GB, count, gb_per_second, gib, percent
 
 OPERATIONS = ("read", "write", "copy", "triad")
+
+DISTURBED = frozenset(("contended", "busy"))
+"""Flags of a figure beside which other work ran."""
 
 CONVENTION = "GB/s; bytes read + bytes written, each once, no write-allocate"
 
@@ -103,9 +107,14 @@ def named_flags(row: dict[str, Measurement]) -> str:
 
 def mark(figure: Measurement | Latency | None) -> str:
     """`!` beside a figure that other work disturbed, `?` beside one with another flag."""
-    if figure is None or not figure.flags:
+    return mark_of(figure.flags if figure else ())
+
+
+def mark_of(flags: Collection[str]) -> str:
+    """The same for these flags."""
+    if not flags:
         return " "
-    return "!" if "contended" in figure.flags else "?"
+    return "!" if not DISTURBED.isdisjoint(flags) else "?"
 
 
 def latency_words(latency: Latency) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from nodecheck.model import faults
 from nodecheck.render import charts
-from nodecheck.render.bench import placement
+from nodecheck.render.bench import gpu, placement
 from nodecheck.render.bench.decode import (
     Decode,
     columns,
@@ -24,6 +24,7 @@ from nodecheck.render.bench.figures import (
     kernel_words,
     latency_words,
     mark,
+    mark_of,
     moved,
     named_flags,
     nanoseconds,
@@ -33,7 +34,7 @@ from nodecheck.render.bench.figures import (
     rate,
     sweep,
 )
-from nodecheck.render.bench.verdict import findings, flag_words, missing, verdict
+from nodecheck.render.bench.verdict import findings, flag_words, missing, verdict, warnings
 from nodecheck.render.page import page_maker, told_time
 from nodecheck.render.report.terminal import title_parts
 from nodecheck.report import Report
@@ -43,6 +44,7 @@ FIGURES: dict[str, Callable[..., str]] = {
     "rate": rate,
     "between": between,
     "mark": mark,
+    "mark_of": mark_of,
     "ns": nanoseconds,
 }
 """What measured.html.j2 writes figures with."""
@@ -61,7 +63,7 @@ def _content(report: Report, what: tuple[str, ...]) -> dict[str, Any]:
         "status": status.value,
         "sentence": sentence,
         "findings": faults(findings(report)),
-        "warnings": report.facts.dram.warnings,
+        "warnings": warnings(report),
         "missing": missing(report, what),
         **measured(report, what),
     }
@@ -74,7 +76,13 @@ def measured(report: Report, what: tuple[str, ...]) -> dict[str, Any]:
         **_latency(report),
         **_placement(report, what),
         **_decode(report),
-        "flags": flag_words((*report.measurements, *report.latencies)),
+        **_gpu(report),
+        "flags": [
+            (mark_of((flag,)), flag, meaning)
+            for flag, meaning in flag_words(
+                (*report.measurements, *report.latencies, *report.transfers)
+            )
+        ],
     }
 
 
@@ -141,6 +149,27 @@ def _decode(report: Report) -> dict[str, Any]:
         "decode_columns": [", ".join(column.heading) for column in shown],
         "decode_sentence": decode_sentence(rows),
         "decode_chart": _bars(rows) if rows else "",
+    }
+
+
+def _gpu(report: Report) -> dict[str, Any]:
+    found = gpu.rows(report)
+    slots = gpu.slots(found)
+    pairs = gpu.peers(report)
+    return {
+        "cards": [
+            (row, [(gpu.cell(row, names), gpu.flags_of(row, names)) for _, names in slots])
+            for row in found
+        ],
+        "card_columns": [name for name, _ in slots],
+        "gpu_convention": gpu.CONVENTION,
+        "gpu_notes": list(filter(None, [*gpu.notes(report), gpu.replays(report)])),
+        "beside": [row for row in found if row.beside],
+        "beside_text": gpu.AT_ONCE,
+        "beside_sentence": gpu.beside_sentence(found),
+        "peers": pairs,
+        "peers_text": gpu.PEERS,
+        "peer_sentence": gpu.peer_sentence(report),
     }
 
 

@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Sequence
 
 from nodecheck.model import Finding, Measurement, Severity, faults
-from nodecheck.render.bench import picture, placement
+from nodecheck.render.bench import gpu_terminal, picture, placement
+from nodecheck.render.bench.blocks import FLAGGED, foot, heading, matrix
 from nodecheck.render.bench.decode import columns, decode, decode_sentence, limit
 from nodecheck.render.bench.figures import (
     CONVENTION,
@@ -16,6 +17,7 @@ from nodecheck.render.bench.figures import (
     kernel_words,
     latency_words,
     mark,
+    mark_of,
     moved,
     named_flags,
     nanoseconds,
@@ -25,14 +27,13 @@ from nodecheck.render.bench.figures import (
     rate,
     sweep,
 )
-from nodecheck.render.bench.verdict import findings, flag_words, missing, verdict
+from nodecheck.render.bench.verdict import findings, flag_words, missing, verdict, warnings
 from nodecheck.render.layout import Line, Span, hanging, joined, printable
 from nodecheck.render.report.terminal import INDENT, fault, note, title
 from nodecheck.render.styles import STATUS_STYLES, WIDTH_WIDE, fitting
 from nodecheck.report import Report
 from nodecheck.units import count, gib
 
-FLAGGED = "yellow"
 FLAG_COLUMN = 16
 """The least room that flags in words need beside the figures."""
 
@@ -58,12 +59,9 @@ def render(report: Report, what: tuple[str, ...], width: int, *, unicode: bool) 
     lines += _latency(report, width)
     lines += _placement(report, what, width)
     lines += _decode(report, width)
+    lines += gpu_terminal.section(report, width)
     lines += _flags(report, width)
     return lines + _findings(report, width) + _rest(report, what, width)
-
-
-def _heading(name: str, text: str, width: int) -> list[Line]:
-    return [(), *hanging(Span(name, "bold"), Span(text, "dim"), INDENT, width)]
 
 
 def _memory(report: Report, width: int) -> list[Line]:
@@ -72,18 +70,12 @@ def _memory(report: Report, width: int) -> list[Line]:
         return []
     shown = operations(rows)
     table = _Table([8] + [18 if width >= WIDTH_WIDE else 11] * len(shown), width)
-    lines = [*_heading("MEMORY", CONVENTION, width), table.head("threads", *shown)]
+    lines = [*heading("MEMORY", CONVENTION, width), table.head("threads", *shown)]
     for threads, row in rows.items():
         lines += table.rows(str(threads), [row.get(op) for op in shown], named_flags(row))
-    lines += _foot("fastest", kernel_words(report), width)
-    lines += _foot("buffers", buffer_words(report), width)
-    return lines + _foot("placement", [moved(report)], width)
-
-
-def _foot(label: str, parts: list[str], width: int) -> list[Line]:
-    texts = tuple(filter(None, parts))
-    lines = joined(f" {label}", texts, INDENT, width) if texts else []
-    return [tuple(Span(span.text, "dim") for span in line) for line in lines]
+    lines += foot("fastest", kernel_words(report), width)
+    lines += foot("buffers", buffer_words(report), width)
+    return lines + foot("placement", [moved(report)], width)
 
 
 class _Table:
@@ -149,9 +141,9 @@ def _numa(report: Report, width: int) -> list[Line]:
     homes = sorted({memory for _, memory in found})
     readers = sorted({cpus for cpus, _ in found})
     text = "GB/s read by the CPUs of a node (row) from the memory of a node (column)"
-    lines = _heading("NUMA", text, width)
+    lines = heading("NUMA", text, width)
     cells = {key: rate(each.median_bytes_per_second) + mark(each) for key, each in found.items()}
-    lines += _matrix("node", readers, homes, cells, width) or [
+    lines += matrix("node", readers, homes, cells, width) or [
         line
         for cpus in readers
         for line in joined(
@@ -164,30 +156,11 @@ def _numa(report: Report, width: int) -> list[Line]:
     return lines + hanging(Span(""), Span(numa_sentence(found)), INDENT, width)
 
 
-def _matrix(
-    name: str,
-    rows: Sequence[int],
-    columns: Sequence[int],
-    cells: dict[tuple[int, int], str],
-    width: int,
-) -> list[Line]:
-    """The cells in a square; nothing where it is wider than `width`."""
-    room = max(*map(len, cells.values()), len(str(max(columns)))) + 2
-    if INDENT + room * len(columns) > width:
-        return []
-    head = "".join(f"{column:>{room}}" for column in columns)
-    lines: list[Line] = [(Span(f" {name:<{INDENT - 1}}{head}", "dim"),)]
-    for row in rows:
-        line = "".join(f"{cells.get((row, column), ''):>{room}}" for column in columns)
-        lines.append((Span(f" {row:<{INDENT - 1}}", "dim"), Span(line)))
-    return lines
-
-
 def _latency(report: Report, width: int) -> list[Line]:
     if not report.latencies:
         return []
     text = "one load that waits for the one before, at random over so much memory"
-    lines = _heading("LATENCY", text, width)
+    lines = heading("LATENCY", text, width)
     names = [latency_words(each) for each in report.latencies]
     room = max(map(len, names))
     for name, each in zip(names, report.latencies, strict=True):
@@ -207,11 +180,11 @@ def _placement(report: Report, what: tuple[str, ...], width: int) -> list[Line]:
     bands = placement.placement(report, what)
     if not bands:
         return []
-    lines = _heading("PLACEMENT", "a cache line from one CPU to another and back", width)
+    lines = heading("PLACEMENT", "a cache line from one CPU to another and back", width)
     square = placement.square(report, bands)
     if square:
         cells = {pair: text for pair, (text, _) in square.cells.items()}
-        lines += _matrix("CPU", square.cpus[1:], square.cpus[:-1], cells, width)
+        lines += matrix("CPU", square.cpus[1:], square.cpus[:-1], cells, width)
     times = [placement.band_times(band) for band in bands]
     for number, (band, time) in enumerate(zip(bands, times, strict=True)):
         words = placement.group_words(band, bands[number - 1] if number else None)
@@ -230,7 +203,7 @@ def _decode(report: Report, width: int) -> list[Line]:
     kernels = {row.kernel: _cut(row.kernel if roomy else row.kernel.split()[0], 20) for row in rows}
     room = max(map(len, kernels.values()), default=0) + 2
     across = max(len(part) for column in shown for part in column.heading) + 1
-    lines = _heading("DECODE", "GB/s of weights used up, multiplied with one vector", width)
+    lines = heading("DECODE", "GB/s of weights used up, multiplied with one vector", width)
     for names, line in ((("weights", "kernel", "limited by"), 0), (("", "", ""), 1)):
         head = "".join(f"{column.heading[line]:>{across}} " for column in shown)
         lines.append((Span(f" {names[0]:<10}{names[1]:<{room}}{head} {names[2]}", "dim"),))
@@ -252,10 +225,10 @@ def _cut(name: str, room: int) -> str:
 
 
 def _flags(report: Report, width: int) -> list[Line]:
-    told = flag_words((*report.measurements, *report.latencies))
+    told = flag_words((*report.measurements, *report.latencies, *report.transfers))
     lines: list[Line] = [()] if told else []
     for flag, meaning in told:
-        label = Span(f" {'!' if flag == 'contended' else '?'} {flag}  ", FLAGGED)
+        label = Span(f" {mark_of((flag,))} {flag}  ", FLAGGED)
         lines += hanging(label, Span(meaning), 15, width)
     return lines
 
@@ -276,7 +249,7 @@ def _noted(noted: list[Finding], width: int) -> list[Line]:
 def _rest(report: Report, what: tuple[str, ...], width: int) -> list[Line]:
     lines: list[Line] = []
     for label, texts in (
-        ("WARNING", report.facts.dram.warnings),
+        ("WARNING", warnings(report)),
         ("NOT MEASURED", tuple(missing(report, what))),
     ):
         for number, text in enumerate(texts):

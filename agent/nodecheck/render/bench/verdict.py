@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nodecheck.model import Finding, Latency, Load, Measurement, Severity, Status
+from nodecheck.model import Finding, Latency, Load, Measurement, Severity, Status, Transfer
+from nodecheck.render.bench import gpu
 from nodecheck.render.bench.decode import decode, limit_sentence, unmeasured
-from nodecheck.render.bench.figures import nanoseconds, sweep
+from nodecheck.render.bench.figures import DISTURBED, nanoseconds, sweep
 from nodecheck.render.bench.placement import Band, band_times, placement
 from nodecheck.report import Report
 from nodecheck.units import count, gb_per_second, listed, percent
+
+Figure = Measurement | Latency | Transfer
 
 PARTS = {
     "dram": "memory bandwidth",
     "latency": "latency",
     "placement": "placement of the CPUs",
     "decode": "decode",
+    gpu.PART: "copies of the GPUs",
 }
 """What can be asked for, and its name in a sentence."""
 
@@ -24,6 +28,7 @@ FOLLOWING = ("cpu.placement_split", "cpu.decode_compute_bound")
 
 FLAGS = {
     "contended": "other work ran meanwhile; no finding rests on it",
+    "busy": "other programs used the card meanwhile; no finding rests on it",
     "unsteady": "the rate drifted while it was measured",
     "bimodal": "two rates: the host moved the CPUs, or two placements took part",
     "undersized": "less than four times the caches was free, or touched in time; "
@@ -37,17 +42,24 @@ INTERRUPTED = "interrupted"
 
 def findings(report: Report) -> tuple[Finding, ...]:
     """Those that the measurements lead to, or that explain them."""
-    return tuple(f for f in report.findings if f.id.startswith("mem.") or f.id in FOLLOWING)
+    ids = (*FOLLOWING, *(gpu.FOLLOWING if report.transfers or report.facts.cuda.state else ()))
+    return tuple(f for f in report.findings if f.id.startswith("mem.") or f.id in ids)
 
 
 def is_interrupted(report: Report) -> bool:
     """Whether the user ended it."""
-    return any(warning.startswith(INTERRUPTED) for warning in report.facts.dram.warnings)
+    return any(warning.startswith(INTERRUPTED) for warning in warnings(report))
+
+
+def warnings(report: Report) -> tuple[str, ...]:
+    """What went on that figures suffer from."""
+    return (*report.facts.dram.warnings, *report.facts.cuda.warnings)
 
 
 def is_empty(report: Report) -> bool:
     """Whether nothing at all was measured."""
-    return not (report.measurements or report.latencies or report.facts.dram.round_trips)
+    trips = report.facts.dram.round_trips
+    return not (report.measurements or report.latencies or trips or report.transfers)
 
 
 def missing(report: Report, what: tuple[str, ...]) -> list[str]:
@@ -57,14 +69,24 @@ def missing(report: Report, what: tuple[str, ...]) -> list[str]:
         "latency": bool(report.latencies),
         "placement": bool(report.facts.dram.round_trips),
         "decode": bool(decode(report)),
+        gpu.PART: bool(report.transfers) or not has_cards(report),
     }
     without = [PARTS[part] for part in what if not there[part]]
     if there["decode"] and "decode" in what:
         without += [f"{weights} weights" for weights in unmeasured(report)]
-    told = (*report.facts.dram.warnings, *filter(None, [report.facts.dram.skipped]))
-    gaps = dict.fromkeys(gap.detail for gap in report.gaps if gap.check == "dram")
+    skipped = (report.facts.dram.skipped, report.facts.cuda.skipped if is_empty(report) else None)
+    told = (*warnings(report), *filter(None, skipped))
+    asked = {"dram" for part in what if part != gpu.PART}
+    asked |= {"cuda"} if gpu.PART in what and has_cards(report) else set()
+    gaps = dict.fromkeys(gap.detail for gap in report.gaps if gap.check in asked)
     reasons = [detail for detail in gaps if not any(text in detail for text in told)]
     return [*([listed(without)] if without else []), *reasons]
+
+
+def has_cards(report: Report) -> bool:
+    """Whether this process was given a card that could be measured."""
+    facts = report.facts
+    return any(card.vendor == "nvidia" and facts.grants(card) for card in facts.gpus)
 
 
 def verdict(report: Report, what: tuple[str, ...]) -> tuple[Status, str]:
@@ -77,19 +99,29 @@ def verdict(report: Report, what: tuple[str, ...]) -> tuple[Status, str]:
 
 def _said(report: Report, what: tuple[str, ...]) -> str:
     if is_empty(report):
-        return f"Nothing was measured: {report.facts.dram.skipped or 'the kernels did not run'}."
+        return f"Nothing was measured: {_why_nothing(report, what)}."
     read, row = _best_read(report), next(iter(decode(report)), None)
     parts = [_read_sentence(read), limit_sentence(row)]
     if not read and not row:
         parts += [_latency_sentence(report.latencies), _placement_sentence(placement(report, what))]
+    if gpu.PART in what:
+        parts.append(gpu.sentence(report))
     return " ".join(filter(None, parts))
+
+
+def _why_nothing(report: Report, what: tuple[str, ...]) -> str:
+    if tuple(what) == (gpu.PART,):
+        cuda = report.facts.cuda
+        return cuda.skipped or cuda.message or "no copy succeeded"
+    return report.facts.dram.skipped or "the kernels did not run"
 
 
 def _is_doubtful(report: Report) -> bool:
     read, row = _best_read(report), next(iter(decode(report)), None)
     rates = [read, row.most, row.memory] if row else [read]
     flags = [each.flags for each in rates if each] or [each.flags for each in report.latencies]
-    disturbed = any("contended" in each for each in flags)
+    flags += [each.flags for each in report.transfers]
+    disturbed = any(not DISTURBED.isdisjoint(each) for each in flags)
     return is_empty(report) or is_interrupted(report) or disturbed
 
 
@@ -126,22 +158,23 @@ def _placement_sentence(found: list[Band]) -> str:
 
 def _doubt(report: Report) -> str:
     said = []
-    figures: tuple[Measurement | Latency, ...] = (*report.measurements, *report.latencies)
-    if any("contended" in each.flags for each in figures):
+    figures: tuple[Figure, ...] = (*report.measurements, *report.latencies, *report.transfers)
+    if any(not DISTURBED.isdisjoint(each.flags) for each in figures):
         said.append("Other work ran meanwhile: see the figures marked !.")
     if is_interrupted(report):
         said.append("It was interrupted: this is what was measured until then.")
     return " ".join(said)
 
 
-def flag_words(figures: Iterable[Measurement | Latency]) -> list[tuple[str, str]]:
+def flag_words(figures: Iterable[Figure]) -> list[tuple[str, str]]:
     """The flags that are there, and what each means; for other work, what was seen of it."""
     figures = list(figures)
     words = []
     for flag, meaning in FLAGS.items():
         marked = [each for each in figures if flag in each.flags]
         if marked:
-            seen = load_words([each.load for each in marked]) if flag == "contended" else ""
+            loads = [each.load for each in marked if not isinstance(each, Transfer)]
+            seen = load_words(loads) if flag == "contended" else ""
             words.append((flag, f"{meaning} ({seen})" if seen else meaning))
     return words
 

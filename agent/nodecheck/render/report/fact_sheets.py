@@ -21,6 +21,7 @@ TITLES = {
     "pcie": "PCIe links",
     "gpu": "GPU driver",
     "gpus": "GPUs",
+    "cuda": "CUDA",
     "kernel_log": "Kernel log",
     "python": "Python libraries",
     "dram": "How memory was measured",
@@ -66,7 +67,7 @@ WORDS = {
     "gpus": "GPUs", "hugepage": "huge page", "hugepages": "huge pages", "id": "node",
     "llc": "last level cache", "memlock": "lockable memory", "mig": "MIG", "nofile": "open files",
     "numa": "NUMA", "pci": "PCI", "pcie": "PCIe", "sm": "SM", "smt": "SMT",
-    "thp": "transparent huge pages", "vram": "VRAM", "xids": "Xid",
+    "thp": "transparent huge pages", "uvm": "nvidia-uvm there", "vram": "VRAM", "xids": "Xid",
 }  # fmt: skip
 """Names of members, and words in them, that a page writes otherwise."""
 

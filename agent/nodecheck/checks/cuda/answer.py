@@ -1,0 +1,51 @@
+"""From what libcuda said to facts."""
+
+from __future__ import annotations
+
+from nodecheck.checks.cuda.facts import CudaFacts
+from nodecheck.machine import cuda, pci
+from nodecheck.machine.cuda import Answer
+from nodecheck.machine.reader import Reader
+from nodecheck.model import Reason
+from nodecheck.units import cuda_version
+
+UVM = "nvidia-uvm"
+"""The device file through which CUDA manages memory; NVML needs none."""
+
+NOT_ASKED = (cuda.NATIVE_MISSING, cuda.SYSTEM_REFUSED)
+"""What kept us from asking, and not a program from CUDA."""
+
+
+def ask(reader: Reader, cards_expected: int) -> tuple[CudaFacts, Answer]:
+    """Start CUDA, which wakes idle cards."""
+    answer = cuda.query(cards_expected)
+    return facts_of(reader, answer), answer
+
+
+def facts_of(reader: Reader, answer: Answer) -> CudaFacts:
+    """The answer, and where it is none, what /dev tells of the reason."""
+    if answer.error in NOT_ASKED:
+        why = answer.message or "it could not be asked"
+        reader.gap("state", Reason.FAILED, f"CUDA: {why}")
+        return CudaFacts(message=why)
+    state = state_of(answer)
+    found = (pci.normal_address(card.pci_address or "") for card in answer.cards)
+    devices = reader.names("/dev") if state == "failed" else ()
+    return CudaFacts(
+        state=state,
+        error=answer.error if answer.error and answer.error > 0 else None,
+        call=answer.call,
+        message=answer.message,
+        version=cuda_version(answer.version) if answer.version else None,
+        devices=tuple(address for address in found if address),
+        uvm=UVM in devices if devices else None,
+    )
+
+
+def state_of(answer: Answer) -> str:
+    """As CudaFacts.state."""
+    if answer.hung:
+        return "unresponsive"
+    if answer.error == cuda.LIBRARY_MISSING:
+        return "missing"
+    return "failed" if answer.error else "ok"

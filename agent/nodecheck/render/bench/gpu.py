@@ -1,0 +1,285 @@
+"""What copies to, from, between and on the cards come to: rows, a sentence, notes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from nodecheck.checks.cuda.facts import COPY, FROM_CARD, PAGEABLE, PEER, READ, TO_CARD
+from nodecheck.checks.cuda.limits import (
+    Limit,
+    addresses,
+    alone,
+    card_of,
+    link_of,
+    memory_rate,
+    together,
+)
+from nodecheck.model import Severity, Struct, Transfer
+from nodecheck.policy import Thresholds
+from nodecheck.render.bench.figures import rate
+from nodecheck.report import Report
+from nodecheck.units import count, gb_per_second, listed, percent
+
+PART = "gpu"
+
+CONVENTION = (
+    "GB/s of each card alone, through pinned memory, and its share of what the link carries one "
+    "way; on the card bytes read + written, and their share of the memory's rate"
+)
+AT_ONCE = "GB/s that each card gets, pinned, while all copy"
+PEERS = "GB/s from a card (row) to another (column)"
+
+FAULTS = ("gpu.cuda_unavailable", "gpu.data_corrupt", "pcie.link_slow", "gpu.vram_slow")
+FOLLOWING = (*FAULTS, "pcie.shared_uplink", "pcie.aer", "pcie.speed_below_max",
+             "pcie.width_below_max")  # fmt: skip
+"""Findings that the copies lead to, or that explain them; the first are what they come to."""
+
+HEALTHY_SHARE = Thresholds().link_rate_share
+"""Of what its link carries, below which a card's copies are not called what they should be."""
+
+ALIKE = 0.9
+"""Of its rate alone, from which a card is not held back by others."""
+
+
+class Figure(Struct, frozen=True):
+    """A rate of one card, and the share of what its link or its memory allows."""
+
+    transfer: Transfer
+    share: float | None = None
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """One card. `figures` are by the transfer's name; `beside` those while all copied."""
+
+    number: str
+    name: str
+    address: str
+    limit: Limit | None
+    memory: float | None
+    figures: dict[str, Figure]
+    beside: dict[str, Figure]
+
+    @property
+    def link(self) -> str:
+        """The narrowest link, short: Gen4 x16."""
+        return " ".join(self.limit.words.split()[:2]) if self.limit else "-"
+
+
+def rows(report: Report) -> list[Row]:
+    """The cards that were measured, in order."""
+    return [_row(report, address) for address in addresses(report.transfers)]
+
+
+def _row(report: Report, address: str) -> Row:
+    gpu, found = card_of(report.facts, address), report.transfers
+    limit = link_of(report.facts, found, address)
+    memory = memory_rate(gpu)
+    figures: dict[str, Figure] = {}
+    beside: dict[str, Figure] = {}
+    for name in (TO_CARD, FROM_CARD, TO_CARD + PAGEABLE, FROM_CARD + PAGEABLE, COPY, READ):
+        allowed = memory if name in (COPY, READ) else limit.bytes_per_second if limit else None
+        if each := alone(found, name, address):
+            share = each.median_bytes_per_second / allowed if allowed else None
+            figures[name] = Figure(each, share)
+            if (other := together(found, name, address)) is not None:
+                share = other.median_bytes_per_second / each.median_bytes_per_second
+                beside[name] = Figure(other, share)
+    return Row(
+        number=str(gpu.index) if gpu and gpu.index is not None else "-",
+        name=_short(gpu.name if gpu and gpu.name else ""),
+        address=address,
+        limit=limit,
+        memory=memory,
+        figures=figures,
+        beside=beside,
+    )
+
+
+def _short(name: str) -> str:
+    for maker in ("NVIDIA ", "GeForce ", "Tesla "):
+        name = name.removeprefix(maker)
+    return name
+
+
+def sentence(report: Report) -> str:
+    """What it comes to: a fault, or that links and memory give what they should."""
+    fault = next((f for f in report.findings if f.id in FAULTS and not _is_info(f.severity)), None)
+    if fault is not None:
+        return f"{fault.summary}."
+    found = rows(report)
+    return sentence_of([*_links(found), *_memories(found), *_beside(found)])
+
+
+def _is_info(severity: Severity) -> bool:
+    return severity is Severity.INFO
+
+
+def _links(found: list[Row]) -> Iterator[str]:
+    sent = [row.figures[TO_CARD].transfer for row in found if TO_CARD in row.figures]
+    if not sent:
+        return
+    least = " or more" if any("busy" in each.flags for each in sent) else ""
+    rates = span([each.median_bytes_per_second for each in sent])
+    limits = [row.limit for row in found if TO_CARD in row.figures]
+    known = [limit for limit in limits if limit is not None and not limit.unjudged]
+    clean = not any(each.flags for each in sent)
+    if len(known) == len(limits) and clean and min(_shares(found)) >= HEALTHY_SHARE:
+        allowed = span([limit.bytes_per_second for limit in known], unit=False)
+        whose = "every card's link" if len(sent) > 1 else "the card's link"
+        yield f"{whose} carries what it should: {rates} of {allowed}"
+        return
+    whose = f"copies to {count(len(sent), 'card')}" if len(sent) > 1 else "copies to the card"
+    why = next((limit.unjudged for limit in limits if limit and limit.unjudged), None)
+    unknown = why or ("what its link carries is not known" if clean and not known else "")
+    yield f"{whose} reach {rates}{least}" + (f" ({unknown})" if unknown else "")
+
+
+def _shares(found: list[Row]) -> list[float]:
+    """What pinned copies reach of what the links carry, in both directions."""
+    figures = (row.figures.get(name) for row in found for name in (TO_CARD, FROM_CARD))
+    return [figure.share for figure in figures if figure and figure.share is not None]
+
+
+def _memories(found: list[Row]) -> Iterator[str]:
+    copied = [row.figures[COPY] for row in found if COPY in row.figures]
+    if not copied:
+        return
+    rates = span([each.transfer.median_bytes_per_second for each in copied])
+    of = ""
+    if known := [row.memory for row in found if COPY in row.figures and row.memory]:
+        of = f" of {span(known, unit=False)}" if len(known) == len(copied) else ""
+    least = " or more" if any("busy" in each.transfer.flags for each in copied) else ""
+    yield f"GPU memory copies at {rates}{least}{of}"
+
+
+def _beside(found: list[Row]) -> Iterator[str]:
+    """What cards lose to one another, where it is much."""
+    shares = [f.share for row in found for f in row.beside.values() if f.share is not None]
+    if shares and min(shares) < ALIKE:
+        yield f"all at once the slowest gets {percent(min(shares))} of its rate alone"
+
+
+def span(rates: Sequence[float], *, unit: bool = True) -> str:
+    """Write "25.1 GB/s" or "25.1 to 26.3 GB/s"."""
+    low, high = rate(min(rates)), rate(max(rates))
+    text = low if low == high else f"{low} to {high}"
+    return f"{text} GB/s" if unit else text
+
+
+def beside_sentence(found: list[Row]) -> str:
+    """What all cards get at once, against each alone."""
+    parts, shares = [], []
+    for name, words in ((TO_CARD, "to the cards"), (FROM_CARD, "from them")):
+        each = [row.beside[name] for row in found if name in row.beside]
+        if each:
+            whole = sum(figure.transfer.median_bytes_per_second for figure in each)
+            parts.append(f"{gb_per_second(whole)} {words}")
+            shares += [figure.share for figure in each if figure.share is not None]
+    if not parts:
+        return ""
+    said = f"Together {listed(parts)}"
+    if min(shares) >= ALIKE:
+        return f"{said}: each as fast as alone."
+    return f"{said}: the slowest gets {percent(min(shares))} of what it gets alone."
+
+
+def peers(report: Report) -> dict[tuple[int, int], Transfer]:
+    """Place of a card among those measured, of another -> how fast one copies to the other."""
+    places = {address: place for place, address in enumerate(addresses(report.transfers))}
+    return {
+        (places[each.card], places[each.peer]): each
+        for each in report.transfers
+        if each.name == PEER and each.peer in places and each.card in places
+    }
+
+
+def peer_sentence(report: Report) -> str:
+    """How the copies between cards go, and what may send them round."""
+    found = list(peers(report).values())
+    if not found:
+        return ""
+    staged = [each for each in found if each.direct is False]
+    direct = [each for each in found if each.direct]
+    number = len(addresses(report.transfers))
+    said = []
+    if len(found) < number * (number - 1):
+        said.append(f"{len(found)} of {number * (number - 1)} pairs were measured")
+    if direct and not staged:
+        said.append("card to card without the host")
+    elif staged:
+        pairs = f"{len(staged)} of {count(len(found), 'pair')}" if direct else "all pairs"
+        said.append(f"through the host's memory: {pairs}")
+    if why := _redirected(report):
+        said.append(why)
+    return sentence_of(said)
+
+
+def sentence_of(parts: Sequence[str]) -> str:
+    """The parts as one sentence."""
+    said = "; ".join(parts)
+    return f"{said[:1].upper()}{said[1:]}." if said else ""
+
+
+def _redirected(report: Report) -> str:
+    ports = [
+        hop.address for path in report.facts.pcie.paths for hop in path.hops if hop.acs_redirect
+    ]
+    if not ports:
+        return ""
+    names = listed(sorted(set(ports)), 2)
+    iommu = ", and the IOMMU is on" if report.facts.pcie.iommu else ""
+    return f"ports with ACS redirect ({names}) send traffic between cards up to the root{iommu}"
+
+
+def notes(report: Report) -> list[str]:
+    """Why rates are not held against a link, and links that are known by less than a look."""
+    found: dict[str, list[str]] = {}
+    for row in rows(report):
+        if row.limit is None and TO_CARD in row.figures:
+            found.setdefault("not known what its link carries", []).append(row.number)
+        elif row.limit is not None and row.limit.unjudged:
+            found.setdefault(f"not judged: {row.limit.unjudged}", []).append(row.number)
+        elif row.limit is not None and not row.limit.words.endswith("while copying"):
+            words = row.limit.words
+            found.setdefault(f"link {words}", []).append(row.number)
+    return [f"GPU {listed(numbers, 4)}: {why}" for why, numbers in found.items()]
+
+
+def replays(report: Report) -> str:
+    """Cards whose link had to send packets again."""
+    counted = {
+        row.number: max((f.transfer.replays or 0 for f in row.figures.values()), default=0)
+        for row in rows(report)
+    }
+    told = [f"GPU {number} {times:,}" for number, times in counted.items() if times]
+    return f"packets sent again meanwhile (replays): {listed(told)}" if told else ""
+
+
+def slots(found: list[Row]) -> list[tuple[str, tuple[str, ...]]]:
+    """The columns that any card has a figure for: heading, names of the transfers in it."""
+    every = (
+        ("to card", (TO_CARD,)),
+        ("from card", (FROM_CARD,)),
+        ("copied on it", (COPY,)),
+        ("pageable", (TO_CARD + PAGEABLE, FROM_CARD + PAGEABLE)),
+        ("read on it", (READ,)),
+    )
+    return [slot for slot in every if any(name in row.figures for row in found for name in slot[1])]
+
+
+def cell(row: Row, names: tuple[str, ...]) -> tuple[str, str]:
+    """Write "25.1" and "80 %", or "9.1/8.0" alone where a column holds both directions."""
+    held = [row.figures.get(name) for name in names]
+    if len(held) == 2 and any(held):
+        return "/".join(rate(f.transfer.median_bytes_per_second) if f else "-" for f in held), ""
+    figure = held[0]
+    if figure is None:
+        return "-", ""
+    share = "" if figure.share is None else percent(figure.share)
+    return rate(figure.transfer.median_bytes_per_second), share
+
+
+def flags_of(row: Row, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The flags of what stands in a cell."""
+    held = [row.figures[name].transfer.flags for name in names if name in row.figures]
+    return tuple(dict.fromkeys(flag for flags in held for flag in flags))
