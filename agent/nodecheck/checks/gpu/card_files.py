@@ -1,0 +1,151 @@
+"""One card's files in sysfs, and its link as its slot sees it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from nodecheck.checks.gpu.clocks import HOLDING
+from nodecheck.checks.gpu.facts import Gpu
+from nodecheck.links import GENERATIONS
+from nodecheck.machine import pci
+from nodecheck.machine.pci import PciDevice
+from nodecheck.machine.reader import Reader
+from nodecheck.machine.tree import UnreadableError
+from nodecheck.model import Reason, Struct
+
+SECOND_SAMPLE_SECONDS = 1.0
+
+HOTTEST_CELSIUS = 200
+STRONGEST_WATTS = 5000.0
+FASTEST_MHZ = 20_000
+"""Above these stands no value but a register's all ones, or nonsense."""
+
+_ALL_ONES = ((1 << 32) - 1, (1 << 64) - 1)
+
+Reasons = tuple[str, ...]
+Refusals = dict[str, tuple[Reason, str]]
+"""A member of Gpu -> why the driver does not tell it, and the driver's words."""
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """What a card's files tell; `gpu` names sysfs among its sources where they tell anything."""
+
+    gpu: Gpu
+    refusals: Refusals
+
+
+class CardFiles:
+    """Reads below a card's directory; what is refused there is kept, what is missing is not."""
+
+    def __init__(self, reader: Reader, address: str) -> None:
+        self.live = reader.host.live
+        self.here = f"{pci.SYSFS}/{address}"
+        self.refusals: Refusals = {}
+        self._reader = reader
+
+    def text(self, name: str, member: str | None = None) -> str | None:
+        """A file's text, None where it is empty, missing or refused."""
+        try:
+            text = self._reader.host.read(f"{self.here}/{name}")
+        except UnreadableError as error:
+            if member is not None and error.reason is not Reason.ABSENT:
+                self.refusals.setdefault(member, (error.reason, error.detail))
+            return None
+        return text.strip().strip("\0").strip() or None
+
+    def number(self, name: str, member: str | None = None) -> int | None:
+        """A count; a negative one and a register's all ones are none."""
+        return count_of(self.text(name, member))
+
+    def celsius(self, name: str, member: str | None = None) -> int | None:
+        """A temperature that stands there in thousandths."""
+        value = self.number(name, member)
+        return value // 1000 if value is not None and value <= 1000 * HOTTEST_CELSIUS else None
+
+    def watts(self, name: str, member: str | None = None) -> float | None:
+        """A power that stands there in millionths; a limit of 0 is none."""
+        value = self.number(name, member)
+        return value / 1e6 if value and value <= 1e6 * STRONGEST_WATTS else None
+
+    def mhz(self, name: str, member: str | None = None) -> int | None:
+        """A clock in MHz; 0 stands for one that is switched off, and is none."""
+        value = self.number(name, member)
+        return value if value and value <= FASTEST_MHZ else None
+
+    def binary(self, name: str, member: str) -> bytes | None:
+        """A file that is no text."""
+        try:
+            return self._reader.host.read_bytes(f"{self.here}/{name}")
+        except UnreadableError as error:
+            if error.reason is not Reason.ABSENT:
+                self.refusals.setdefault(member, (error.reason, error.detail))
+            return None
+
+    def names(self, directory: str = "") -> tuple[str, ...]:
+        """The names in a directory below the card's."""
+        return self._reader.names(f"{self.here}/{directory}".rstrip("/"))
+
+    def names_at(self, path: str) -> tuple[str, ...]:
+        """The names in a directory of the node."""
+        return self._reader.names(path)
+
+    def text_at(self, path: str) -> str | None:
+        """The text of a file of the node."""
+        return self._reader.text(path, None)
+
+    def sensors(self) -> str | None:
+        """Where the card's hwmon files are: `hwmon/hwmon3`."""
+        first = next((name for name in self.names("hwmon") if name.startswith("hwmon")), None)
+        return f"hwmon/{first}" if first else None
+
+
+def count_of(text: str | None) -> int | None:
+    """A count, unless it is what a register without one reads."""
+    if text is None or not (text.isascii() and text.isdigit() and len(text) <= 20):
+        return None
+    return int(text) if int(text) not in _ALL_ONES else None
+
+
+def confirmed(
+    first: Reasons | None, again: Callable[[], Reasons | None], *, live: bool
+) -> Reasons | None:
+    """The reasons with only those that hold the clocks down which a second sample shows too."""
+    if first is None or not live or not set(first) & set(HOLDING):
+        return first
+    time.sleep(SECOND_SAMPLE_SECONDS)
+    second = again()
+    if second is None:
+        return None
+    return tuple(reason for reason in first if reason not in HOLDING or reason in second)
+
+
+def link_of(way: Sequence[PciDevice]) -> dict[str, int | None]:
+    """The members of Gpu that tell the link between the card and its slot.
+
+    Cards of AMD and Intel with a display hold a switch of their own: the way begins with two of its
+    ports, of the card's vendor, and what the card itself tells is the link within.
+    """
+    inner = len(way) > 3 and way[0].vendor == way[1].vendor == way[2].vendor
+    card, slot = (way[2], way[3]) if inner else (way[0], way[1] if len(way) > 1 else None)
+    real = slot if slot is not None and not slot.emulated_port else None
+    ends = [card, *([real] if real is not None else [])]
+    speeds = {
+        "link_generation": [end.current_gts for end in ends],
+        "link_generation_max": [end.maximum_gts for end in ends],
+        "link_generation_device_max": [card.maximum_gts],
+        "link_generation_host_max": [real.maximum_gts] if real is not None else [],
+    }
+    widths = {
+        "link_width": [end.current_width for end in ends],
+        "link_width_max": [end.maximum_width for end in ends],
+    }
+    found = {member: _least(values) for member, values in widths.items()}
+    for member, values in speeds.items():
+        slowest = min((value for value in values if value is not None), default=None)
+        found[member] = GENERATIONS.get(slowest) if slowest is not None else None
+    return found
+
+
+def _least(values: Sequence[int | None]) -> int | None:
+    return min((value for value in values if value is not None), default=None)
