@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from nodecheck.checks.cpu.facts import CpuFacts
+from nodecheck.checks.gpu.facts import Gpu, Thermal
 from nodecheck.checks.seen import Facts
 from nodecheck.model import pretty_json
 from nodecheck.ranges import absurd
@@ -46,6 +47,11 @@ def test_a_saved_report_with_such_a_number_is_refused_in_one_line() -> None:
     lying = msgspec.structs.replace(made, facts=msgspec.structs.replace(made.facts, cpu=cpu))
     with pytest.raises(ReportError, match=r"^x: not a nodecheck report: facts.cpu.logical_cpus"):
         from_json(pretty_json(lying), "x")
+
+
+def test_a_margin_of_temperature_is_below_zero() -> None:
+    margins = Thermal(slowdown_margin_celsius=-2, shutdown_margin_celsius=-8)
+    assert absurd(Facts(gpus=(Gpu(memory_temperature_celsius=-5, thermal=margins),))) is None
 
 
 @pytest.mark.parametrize("time", ["", "yesterday", "9999999999"])

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import datetime
 import importlib
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from nodecheck import __version__
 from nodecheck.checks import CHECKS
 from nodecheck.checks.cpu.facts import CpuFacts
-from nodecheck.checks.cuda.facts import CudaFacts
+from nodecheck.checks.cuda.facts import CudaProbe
 from nodecheck.checks.disk.facts import DiskFacts
 from nodecheck.checks.dram.facts import DramProbe
 from nodecheck.checks.dram.skipped import skipped
@@ -30,12 +31,15 @@ from nodecheck.machine import child
 from nodecheck.machine.child import Outcome
 from nodecheck.machine.host import Host
 from nodecheck.machine.reader import Reader
-from nodecheck.model import Gap, Reason, Struct, pretty_json
+from nodecheck.model import Gap, Reason, Struct
 from nodecheck.policy import ReferenceWorkload, Thresholds
 from nodecheck.ranges import absurd
 from nodecheck.report import HostInfo, Report
 from nodecheck.serving import Workload
 from nodecheck.workload.numbers import from_numbers
+
+if TYPE_CHECKING:
+    from nodecheck.checks.cuda.bench import Wish
 
 FACTS: dict[str, type[Struct]] = {
     "cpu": CpuFacts,
@@ -46,7 +50,7 @@ FACTS: dict[str, type[Struct]] = {
     "disk": DiskFacts,
     "pcie": PcieFacts,
     "gpu": GpuProbe,
-    "cuda": CudaFacts,
+    "cuda": CudaProbe,
     "kernel_log": KernelLogFacts,
     "python": PythonFacts,
     "dram": DramProbe,
@@ -65,13 +69,20 @@ PRIMARY_INPUTS = {
         "/cmd/nvidia-smi_-q.txt",
         "/cmd/nvidia-smi_--query-gpu.csv",
         "/cmd/nvidia-smi.txt",
+        "/cmd/amd-smi_static_--json.txt",
     ),
+    "cuda": ("/cuda.json",),
     "kernel_log": ("/cmd/dmesg.txt",),
     "dram": ("/measurements.json",),
 }
 """Without any of these a captured tree does not hold the subject."""
 
 SHIPPED = Thresholds()
+GPU = "gpu"
+"""The part of `bench` that measures cards."""
+
+PROBES = ("gpu", "dram", "cuda")
+"""Checks whose probes hand on more than facts."""
 
 LAST = ("python", "dram")
 """Checks that run when the others are done: they load the node, or need the others' facts."""
@@ -103,6 +114,7 @@ def collect(
     run = _Run(host)
     measures = host.live and kernels != "never"
     tasks = {name: run.task(name) for name in CHECKS if name not in LAST}
+    tasks["cuda"] = run.task("cuda", kernels)
     if not measures:
         tasks["dram"] = run.task("dram", Facts(), kernels)
     run.side_by_side(tasks, meanwhile)
@@ -113,6 +125,7 @@ def collect(
         progress("measuring memory")
         run.alone("dram", run.facts(), kernels, thresholds, weight_types)
     dram = cast("DramProbe", run.probed["dram"])
+    cuda = cast("CudaProbe", run.probed["cuda"])
     elapsed = datetime.datetime.now(datetime.timezone.utc) - started
     return Report(
         nodecheck_version=__version__,
@@ -121,6 +134,7 @@ def collect(
         facts=run.facts(),
         measurements=dram.measurements,
         latencies=dram.latencies,
+        transfers=cuda.transfers,
         workload=_named_model(dram.model_bytes),
         gaps=tuple(run.gaps),
         elapsed_seconds=round(elapsed.total_seconds(), 2),
@@ -132,51 +146,116 @@ def bench(
     what: Sequence[str],
     *,
     max_seconds: float | None = None,
+    force: bool = False,
+    thresholds: Thresholds = SHIPPED,
     progress: Callable[[str, float | None], None] = lambda _doing, _left: None,
 ) -> Report:
     """A report of this machine with all that `nodecheck bench` measures; not yet judged.
 
-    `progress` is told what is being measured and how many seconds are left. On KeyboardInterrupt
-    the report holds what was measured until then, and a warning that says so.
+    `force` measures GPUs that `thresholds` call busy too. `progress` is told what is being measured
+    and how many seconds are left. On KeyboardInterrupt the report holds what was measured until
+    then, and a warning that says so.
     """
+    from nodecheck.checks.cuda.bench import Wish, wanted_seconds
+    from nodecheck.render.bench.verdict import is_interrupted
+
     started = datetime.datetime.now(datetime.timezone.utc)
     report = collect(host, kernels="never")
-    reader = Reader(host, "dram")
-    try:
-        from nodecheck.checks.dram import bench as measuring
-    except Exception as error:  # noqa: BLE001 - without the extension its error cannot be imported
-        probed = skipped(reader, str(error), Reason.UNSUPPORTED)
-    else:
-        probed = measuring.run(
-            reader, report.facts, what, max_seconds=max_seconds, progress=progress
-        )
+    memory = [part for part in what if part != GPU]
+    wish = Wish(thresholds=thresholds, force=force, max_seconds=max_seconds)
+    copying = wanted_seconds(report.facts) if GPU in what else 0.0
+    if max_seconds is not None and memory and copying:
+        copying = min(copying, max_seconds / 2)
+        wish = msgspec.structs.replace(wish, max_seconds=copying)
+        max_seconds -= copying
+    report = _memory(host, report, memory, max_seconds, progress)
+    if not memory or (copying and not is_interrupted(report)):
+        report = _cards(host, report, wish, progress)
     elapsed = datetime.datetime.now(datetime.timezone.utc) - started
-    facts = msgspec.structs.replace(report.facts, dram=probed.facts)
-    others = tuple(gap for gap in report.gaps if gap.check != "dram")
+    return msgspec.structs.replace(report, elapsed_seconds=round(elapsed.total_seconds(), 2))
+
+
+def _memory(
+    host: Host,
+    report: Report,
+    what: Sequence[str],
+    max_seconds: float | None,
+    progress: Callable[[str, float | None], None],
+) -> Report:
+    """The report with what the node's memory and CPUs reach."""
+    reader = Reader(host, "dram")
+    if not what:
+        probed = skipped(reader, "not asked for")
+    else:
+        try:
+            from nodecheck.checks.dram import bench as measuring
+        except Exception as error:  # noqa: BLE001 - without the extension its error cannot be imported
+            probed = skipped(reader, str(error), Reason.UNSUPPORTED)
+        else:
+            probed = measuring.run(
+                reader, report.facts, what, max_seconds=max_seconds, progress=progress
+            )
     return msgspec.structs.replace(
         report,
-        facts=facts,
+        facts=msgspec.structs.replace(report.facts, dram=probed.facts),
         measurements=probed.measurements,
         latencies=probed.latencies,
-        gaps=(*others, *reader.gaps),
-        elapsed_seconds=round(elapsed.total_seconds(), 2),
+        gaps=_with_gaps(report, "dram", reader.gaps),
     )
 
 
+def _cards(
+    host: Host,
+    report: Report,
+    wish: Wish,
+    progress: Callable[[str, float | None], None],
+) -> Report:
+    """The report with what copies to, from and on the GPUs reach."""
+    from nodecheck.checks.cuda import bench as copying
+    from nodecheck.checks.cuda.figures import with_later
+
+    reader = Reader(host, "cuda")
+    began = time.monotonic()
+    probed = copying.run(reader, report.facts, wish, progress)
+    took = time.monotonic() - began
+    transfers = probed.transfers
+    if transfers:
+        again = _Run(host)
+        again.alone("gpu")
+        transfers = with_later(transfers, report.facts.gpus, again.facts().gpus, took)
+    return msgspec.structs.replace(
+        report,
+        facts=msgspec.structs.replace(report.facts, cuda=probed.facts),
+        transfers=transfers,
+        gaps=_with_gaps(report, "cuda", reader.gaps),
+    )
+
+
+def _with_gaps(report: Report, check: str, gaps: Sequence[Gap]) -> tuple[Gap, ...]:
+    """Those of one check in the place of what it told before."""
+    return (*(gap for gap in report.gaps if gap.check != check), *gaps)
+
+
 def capture(directory: Path, *, kernels: str, keep_identities: bool) -> None:
-    """Probe this machine and keep in `directory` what the probes were told. Raises OSError."""
+    """Probe this machine and keep in `directory` what the probes were told. Raises OSError.
+
+    CUDA is started, whatever `kernels` is: its answer is part of a diagnosis.
+    """
     from nodecheck.machine.recording import RecordingHost
 
-    report = collect(RecordingHost(directory, keep_identities=keep_identities), kernels=kernels)
+    host = RecordingHost(directory, keep_identities=keep_identities)
+    report = collect(host, kernels=kernels)
     gpus = GpuProbe(gpu=report.facts.gpu, gpus=report.facts.gpus)
-    _keep(directory / "nvml.json", gpus if report.facts.gpus else None)
+    host.keep_facts("nvml.json", gpus if gpus != GpuProbe() else None)
+    if kernels == "never":
+        asking = _Run(host)
+        asking.alone("cuda", "auto")
+        cuda = asking.facts().cuda
+    else:
+        cuda = report.facts.cuda
+    host.keep_facts("cuda.json", cuda if cuda.state else None)
     measured = {"measurements": report.measurements}
-    _keep(directory / "measurements.json", measured if report.measurements else None)
-
-
-def _keep(file: Path, content: object) -> None:
-    if content is not None:
-        file.write_bytes(pretty_json(content))
+    host.keep_facts("measurements.json", measured if report.measurements else None)
 
 
 class _Run:
@@ -225,11 +304,13 @@ class _Run:
 
     def facts(self) -> Facts:
         """The facts of the probes that have run."""
-        members: dict[str, Any] = {n: f for n, f in self.probed.items() if n not in ("gpu", "dram")}
+        members: dict[str, Any] = {n: f for n, f in self.probed.items() if n not in PROBES}
         if isinstance(gpu := self.probed.get("gpu"), GpuProbe):
             members |= {"gpu": gpu.gpu, "gpus": gpu.gpus}
         if isinstance(dram := self.probed.get("dram"), DramProbe):
             members["dram"] = dram.facts
+        if isinstance(cuda := self.probed.get("cuda"), CudaProbe):
+            members["cuda"] = cuda.facts
         return Facts(**members)
 
 

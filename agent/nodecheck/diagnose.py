@@ -10,6 +10,7 @@ import msgspec
 
 from nodecheck.checks import CHECKS
 from nodecheck.checks.seen import Rule, Seen
+from nodecheck.judge.lasting import lasting
 from nodecheck.judge.strategies import reference_workload, strategies
 from nodecheck.judge.verdict import verdict
 from nodecheck.model import Evidence, Finding, Severity
@@ -35,7 +36,8 @@ def diagnose(report: Report, policy: Policy, workload: Workload | None = None) -
         live=report.host.source == "live",
     )
     today = in_utc(report.time).date()
-    findings = [waived(f, policy.waivers, today) for rule in rules() for f in rule.judge(seen)]
+    found = (lasting(finding, seen) for rule in rules() for finding in rule.judge(seen))
+    findings = [waived(finding, policy.waivers, today) for finding in found]
     findings.sort(key=lambda f: -f.severity.rank)
     judged = msgspec.structs.replace(
         report,

@@ -203,8 +203,9 @@ class Transfer(Struct, frozen=True, kw_only=True):
     peer_to_peer, device_copy (bytes read and bytes written both count) or device_read. `card` and
     `peer` are PCI addresses; a peer copy goes from `card` to `peer`. `cards` is how many copied so
     at once; the rate is this card's own. `link_gts` and `link_width` are those seen meanwhile,
-    `replays` what the card counted of them. `intact` says whether the data arrived unchanged.
-    `flags` holds `busy` (other programs used the card) or `unsteady`.
+    `replays` what the card counted over all its copies, within `replay_seconds`. `intact` says
+    whether the data arrived unchanged, `direct` whether a peer copy went from card to card, or
+    through the host's memory. `flags` holds `busy` (other programs used the card) or `unsteady`.
     """
 
     name: str
@@ -219,7 +220,9 @@ class Transfer(Struct, frozen=True, kw_only=True):
     link_gts: float | None = None
     link_width: int | None = None
     replays: int | None = None
+    replay_seconds: float | None = None
     intact: bool | None = None
+    direct: bool | None = None
     flags: tuple[str, ...] = ()
 
 

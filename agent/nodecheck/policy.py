@@ -160,6 +160,9 @@ class Thresholds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     port_width_info_min: Count = 4
     """Lanes of a port from which a narrow slot is wiring and not worth a warning. Source: x4 and
     x16 decode alike on one card (exllama#164)."""
+    wider_siblings_min: Count = 4
+    """Cards of the same model with more lanes, and most of them all, from which a narrow slot is
+    the odd one and not the board's design. Source: boards with mixed slots have up to four."""
     usable_tokens_per_second: Amount = 5.0
     """Decode rate that a reader does not wait for: about 250 words a minute. Source: nodecheck's
     own judgement."""
@@ -185,6 +188,30 @@ class Thresholds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     busy_node_share: Share = 0.50
     """Busy share of all CPUs from which the node is serving and kernels are left out. Source:
     nodecheck's own judgement."""
+    nvlink_speed_share: Share = 0.95
+    """NVLinks slower than this share of the fastest of their model are slow. Source: links of one
+    model run at one speed (H100 26.562, B200 53.125 GB/s)."""
+    retired_pages_max: Count = 60
+    """Retired pages at which a card before Ampere is replaced. Source: it can retire 64; DCGM fails
+    at 63."""
+    low_memory_clock_share: Share = 0.75
+    """Memory clock over its maximum below which a loaded GPU's memory runs low. Source: CUDA's P2
+    takes 250 MHz off 9751, and 500 off 5005 on the oldest cards."""
+    link_rate_share: Share = 0.70
+    """Pinned copies over what the trained link carries after encoding, below which it is slow.
+    Source: 0.78 to 0.88 on healthy Gen3 to Gen5 links (nvbandwidth, p2pBandwidth)."""
+    shared_uplink_share: Share = 0.75
+    """Rate of a card while all copy over its rate alone, below which they hold one another back.
+    Source: nodecheck's own judgement."""
+    vram_rate_share: Share = 0.55
+    """Bytes read and written by copies on a card over its memory's rate, below which the memory is
+    slow. Source: DCGM's minima are 0.57 to 0.66 of it; 0.77 to 0.91 were measured."""
+    replays_per_minute_per_gts: Amount = 0.06
+    """Errors that a healthy PCIe lane has a minute, for each GT/s that it runs at. Source: DCGM's
+    expected replays, 0.96 for a lane of Gen4."""
+    link_errors_chance: Share = 1e-6
+    """Chance of as many errors on a healthy link, below which a link is not healthy. Source:
+    nodecheck's own judgement: once in two years of a report a minute."""
 
 
 class ReferenceWorkload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -252,10 +279,20 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     waivers: tuple[Waiver, ...] = ()
     retention: Retention = Retention()
 
+    def singled_out(self, id_: str) -> frozenset[str]:
+        """The subjects that waivers of a finding name: each gets a finding of its own."""
+        return frozenset(w.subject for w in self.waivers if w.id == id_ and w.subject)
+
     @property
     def label(self) -> str:
         """Its name, and a checksum of all of it that bears on a report."""
-        judging = (self.required, self.thresholds, self.reference_workload, self.waivers)
+        judging = (
+            self.required,
+            self.thresholds,
+            self.reference_workload,
+            self.waivers,
+            self.requirements.gpus,
+        )
         return f"{self.name} ({zlib.crc32(msgspec.json.encode(judging)):08x})"
 
 

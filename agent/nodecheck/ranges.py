@@ -20,7 +20,7 @@ LARGEST = 1e18
 
 _CPU_COUNTS = ("logical_cpus", "physical_cores", "sockets", "threads", "thread_budget", "layers")
 _POSITIVE = ("weight_bytes_shipped", "layers", "threads")
-_SIGNED = ("numa_node", "temperature_celsius", "mempolicy_errno")
+_SIGNED = ("numa_node", "mempolicy_errno")
 _RATES = ("median_bytes_per_second", "vram_bytes_per_second")
 _RATE_LEAST, _RATE_MOST = 1e3, 1e15
 _NO_NUMBERS = frozenset((bool, bytes, str, type(None)))
@@ -58,7 +58,7 @@ def _items(value: object) -> Iterable[tuple[Any, object]]:
 @functools.lru_cache(maxsize=4096)
 def _bounds(member: str) -> tuple[float, float]:
     """The least and the most that a member can be."""
-    if member in _SIGNED:
+    if member in _SIGNED or member.endswith("_celsius"):  # margins are 0 and below
         return -LARGEST, LARGEST
     if member in _RATES:
         return _RATE_LEAST, _RATE_MOST

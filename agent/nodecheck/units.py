@@ -37,6 +37,11 @@ def _short(value: float) -> str:
     return text.removesuffix(".0")
 
 
+def cuda_version(number: int) -> str:
+    """CUDA's number of a version, which its driver and NVML tell: 13010 is "13.1"."""
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
 def ranges(numbers: Iterable[int]) -> str:
     """CPU numbers in the kernel's list format: "0-3,8"."""
     parts: list[list[int]] = []

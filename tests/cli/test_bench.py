@@ -21,8 +21,11 @@ from nodecheck import collect
 from nodecheck.cli import group
 from nodecheck.report import Report
 from tests.render.benches import GUEST, INTERRUPTED, NOTHING
+from tests.render.cards import ONE
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "report.schema.json"
+
+EVERYTHING = ("dram", "latency", "placement", "decode", "gpu")
 
 Run = Callable[..., Result]
 
@@ -35,7 +38,7 @@ class Engine:
         self.asked: list[tuple[Any, ...]] = []
 
     def __call__(self, _host: object, what: tuple[str, ...], **options: Any) -> Report:
-        self.asked.append((what, options["max_seconds"]))
+        self.asked.append((what, options["max_seconds"], options["force"]))
         options["progress"]("measuring memory on 2 threads", 12.4)
         return self.report
 
@@ -54,17 +57,22 @@ def run(*arguments: str, charset: str = "utf-8") -> Result:
 @pytest.mark.parametrize(
     ("arguments", "asked"),
     [
-        ([], (("dram", "latency", "placement", "decode"), None)),
-        (["all", "--max-seconds", "9"], (("dram", "latency", "placement", "decode"), 9)),
-        (["decode"], (("decode",), None)),
+        ([], (EVERYTHING, None, False)),
+        (["all", "--max-seconds", "9"], (EVERYTHING, 9, False)),
+        (["decode"], (("decode",), None, False)),
+        (["gpu", "--force"], (("gpu",), None, True)),
     ],
 )
 def test_what_is_named_is_measured(
     engine: Engine, arguments: list[str], asked: tuple[Any, ...]
 ) -> None:
+    engine.report = ONE if arguments[:1] == ["gpu"] else GUEST
     done = run(*arguments)
     assert done.exit_code == 0, done.output
     assert engine.asked == [asked]
+    if arguments[:1] == ["gpu"]:
+        assert "link carries what it should: 25.1 GB/s of 31.5" in done.stdout
+        return
     assert "Memory is read at 24.1 GB/s on 2 threads." in done.stdout
     assert done.stderr == ""  # progress is for terminals
 
@@ -127,6 +135,14 @@ def test_a_terminal_without_unicode_gets_ascii() -> None:
     plain = run(charset="latin-1")
     assert plain.stdout.isascii()
     assert "##" in plain.stdout
+
+
+@pytest.mark.parametrize("arguments", [["gpu"], ["gpu", "--json"]])
+def test_where_there_is_no_card_a_line_says_so(engine: Engine, arguments: list[str]) -> None:
+    done = run(*arguments)
+    assert engine.asked
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == "Error: no NVIDIA card is given to this process: nothing to measure\n"
 
 
 @pytest.mark.usefixtures("engine")

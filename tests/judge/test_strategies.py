@@ -207,3 +207,22 @@ def test_a_gpu_that_does_not_answer_is_not_called_absent(
     assert found["gpu-resident"].viability is Viability.UNKNOWN
     assert why in found["gpu-resident"].basis
     assert "host-kv-pool" not in found
+
+
+def test_a_card_that_shares_the_systems_memory_is_judged_by_no_link_and_no_size() -> None:
+    seen = three_l40()
+    shared = msgspec.structs.replace(
+        seen.facts.gpus[0],
+        memory_bytes=None,
+        unified_memory=True,
+        chip_to_chip=True,
+        link_generation=1,
+        link_generation_max=1,
+        link_width=1,
+    )
+    facts = msgspec.structs.replace(seen.facts, gpus=(shared,))
+    found = {each.strategy: each for each in strategies(msgspec.structs.replace(seen, facts=facts))}
+    for name in ("gpu-resident", "partial-offload"):
+        assert found[name].viability is Viability.UNKNOWN
+        assert "shares the system's memory" in found[name].basis
+    assert "PCIe" not in found["host-kv-pool"].limit

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
+from nodecheck.checks.gpu.facts import NvLink
 from nodecheck.checks.limits.facts import LimitsFacts
 from nodecheck.checks.seen import Facts, Seen
 from nodecheck.diagnose import diagnose
@@ -127,6 +129,45 @@ def test_what_was_read_and_is_fine_is_ruled_out() -> None:
     assert "PCIe: 3x Gen4 x16" in fine
     assert "RAM: 126 GiB available" in fine
     assert not any(line.startswith("CPU") for line in fine)
+
+
+def with_cards(**members: object) -> Report:
+    """Three cards with these members, the last of them as given, the others whole."""
+    seen = three_l40()
+    whole = {
+        "ecc_volatile_uncorrectable": 0,
+        "remap_pending": False,
+        "nvlinks": (NvLink(link=0, active=True),),
+    }
+    cards = [msgspec.structs.replace(gpu, **whole) for gpu in seen.facts.gpus]
+    cards[-1] = msgspec.structs.replace(cards[-1], **members)
+    facts = msgspec.structs.replace(seen.facts, gpus=tuple(cards))
+    return report(msgspec.structs.replace(seen, facts=facts))
+
+
+@pytest.mark.parametrize(
+    ("members", "memory", "links"),
+    [
+        ({}, True, True),
+        ({"ecc_volatile_uncorrectable": 2}, False, True),
+        ({"ecc_volatile_uncorrectable": None}, False, True),
+        ({"remap_pending": True}, False, True),
+        ({"nvlinks": (NvLink(link=0, active=False),)}, True, False),
+        ({"nvlinks": (NvLink(link=0),)}, True, False),
+        ({"nvlinks": None}, True, False),
+        ({"nvlinks": ()}, True, False),
+    ],
+)
+def test_memory_and_nvlinks_are_ruled_out_where_every_card_says_so(
+    members: dict[str, object], memory: bool, links: bool
+) -> None:
+    fine = ruled_out(with_cards(**members))
+    assert ("GPU memory: no uncorrectable error" in fine) is memory
+    assert ("NVLink: 3x 1 up" in fine) is links
+
+
+def test_a_link_that_says_nothing_of_its_card_is_not_ruled_out() -> None:
+    assert any(line == "PCIe: 2x Gen4 x16" for line in ruled_out(with_cards(chip_to_chip=True)))
 
 
 def test_a_subject_with_a_fault_is_not_ruled_out() -> None:

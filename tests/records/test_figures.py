@@ -8,7 +8,7 @@ from nodecheck.checks.disk.facts import DiskFacts, Filesystem
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.kernel_log.facts import KernelLogFacts, Xid
 from nodecheck.checks.memory.facts import MemoryController, MemoryFacts
-from nodecheck.checks.pcie.facts import Hop, Path, PcieFacts
+from nodecheck.checks.pcie.facts import Errors, Hop, Path, PcieFacts
 from nodecheck.checks.seen import Facts
 from nodecheck.model import Latency, Measurement
 from nodecheck.records.figures import Figure, Kind, figures
@@ -80,7 +80,8 @@ def test_room_is_that_of_file_systems_that_keep_files() -> None:
 
 
 def test_counters_of_cards_links_memory_disks_and_the_kernel_log() -> None:
-    hops = (Hop(address=ADDRESS, aer=(4, 0, 1)), Hop(address="0000:00:01.0"))
+    errors = Errors(correctable=4, nonfatal=5, fatal=1, by_name={"UnsupReq": 3, "CmpltTO": 2})
+    hops = (Hop(address=ADDRESS, aer=errors), Hop(address="0000:00:01.0"))
     facts = Facts(
         gpus=(Gpu(pci_address=ADDRESS, ecc_volatile_correctable=3, pcie_replays=9),),
         pcie=PcieFacts(paths=(Path(accelerator=ADDRESS, hops=hops),)),
@@ -104,7 +105,7 @@ def test_counters_of_cards_links_memory_disks_and_the_kernel_log() -> None:
     }
     assert counted == {
         f"ecc_corrected@{ADDRESS}": 3, f"pcie_replays@{ADDRESS}": 9,
-        f"aer_correctable@{ADDRESS}": 4, f"aer_nonfatal@{ADDRESS}": 0, f"aer_fatal@{ADDRESS}": 1,
+        f"aer_correctable@{ADDRESS}": 4, f"aer_nonfatal@{ADDRESS}": 2, f"aer_fatal@{ADDRESS}": 1,
         "ram_corrected@mc0": 2, "ram_uncorrected@mc0": 0, "disk_errors@/": 1,
         f"xid_63@{ADDRESS}": 3, "xid_79@unknown": 1,
     }  # fmt: skip

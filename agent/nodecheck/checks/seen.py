@@ -38,6 +38,11 @@ class Facts(Struct, frozen=True, kw_only=True):
     dram: DramFacts = DramFacts()
     cuda: CudaFacts = CudaFacts()
 
+    def grants(self, gpu: Gpu) -> bool:
+        """Whether the card was given to this process: not another container's, job's or guest's."""
+        absent = gpu.device_file is False and self.virt.container is not None
+        return gpu.granted is not False and not absent
+
 
 class Tried(Struct, frozen=True, kw_only=True):
     """A fault that was fixed once: this finding was here, and then it was gone.

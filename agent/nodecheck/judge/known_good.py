@@ -35,6 +35,7 @@ _ALL_GPUS_ANSWER = (
     "gpu.ecc_uncorrectable", "gpu.hw_power_brake_slowdown", "gpu.hw_thermal_slowdown",
     "gpu.sw_thermal_slowdown", "gpu.power_limit_lowered", "gpu.pstate_stuck",
     "gpu.clocks_low_under_load", "gpu.memory_in_use", "gpu.remap_pending", "gpu.remap_failure",
+    "gpu.vram_slow", "gpu.nvlink_down", "gpu.arch_unsupported",
 )  # fmt: skip
 """Findings of cards that are there and answer."""
 
@@ -51,9 +52,9 @@ DRAWN = {
          "mem.hugepages_reserved", "numa.gpu_remote"),
     ),
     "disk_free_bytes": Drawn(("disk",), ("disk.inodes", "disk.tmp_full", "disk.shm_small")),
-    "gpus": Drawn(("gpu", "pcie"), (*_ALL_GPUS_ANSWER, "pcie.width_below_max",
-                                    "pcie.speed_below_max")),
-    "pcie": Drawn(("pcie", "gpu"), _ALL_GPUS_ANSWER),
+    "gpus": Drawn(("gpu", "cuda", "pcie"), (*_ALL_GPUS_ANSWER, "pcie.width_below_max",
+                                            "pcie.speed_below_max", "pcie.link_slow")),
+    "pcie": Drawn(("pcie", "gpu", "cuda"), _ALL_GPUS_ANSWER),
 }  # fmt: skip
 """Requirement -> what can put it in doubt. SSE2 reads memory as fast as AVX2 does."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from nodecheck.checks.gpu.facts import Gpu
-from nodecheck.checks.pcie.link import GTS, encoded_bytes_per_second
 from nodecheck.checks.seen import Seen
 from nodecheck.judge.rates import weight_types
 from nodecheck.judge.rates.ceilings import Range
+from nodecheck.links import GTS, encoded_bytes_per_second
 from nodecheck.model import Measurement, Struct
 from nodecheck.serving import Kind, Workload
 
@@ -105,6 +105,11 @@ class Cards(Struct, frozen=True):
         """VRAM of all cards."""
         return sum(g.memory_bytes or 0 for g in self.gpus)
 
+    @property
+    def share_memory(self) -> bool:
+        """Whether one has no memory of its own, but the system's."""
+        return any(gpu.unified_memory and not gpu.memory_bytes for gpu in self.gpus)
+
     def free_bytes(self, gpu: Gpu) -> int:
         """VRAM of a card less what other programs use of it."""
         used = gpu.memory_used_bytes or 0
@@ -178,9 +183,12 @@ def host_link(seen: Seen, gpus: Cards) -> float | None:
 
 
 def _link_rate(seen: Seen, gpu: Gpu) -> float | None:
+    """None for a card that reaches the host's memory by another way: its PCIe link says nothing."""
+    if gpu.chip_to_chip:
+        return None
     gts, width = GTS.get(gpu.link_generation_max or gpu.link_generation or 0), gpu.link_width
     path = next((p for p in seen.facts.pcie.paths if p.accelerator == gpu.pci_address), None)
-    hops = [h for h in path.hops if not h.emulated] if path else []
+    hops = [h for h in path.outside if not h.emulated] if path else []
     speeds = [h.maximum_gts or h.current_gts for h in hops]
     widths = [h.current_width for h in hops if h.current_width]
     if gts is None and all(speeds):

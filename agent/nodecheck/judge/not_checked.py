@@ -47,6 +47,7 @@ SUBJECTS = {
     "numa": "NUMA",
     "pcie": "PCIe",
     "gpu": "GPU",
+    "cuda": "CUDA",
     "kernel_log": "kernel log",
     "python": "Python",
     "dram": "memory bandwidth",

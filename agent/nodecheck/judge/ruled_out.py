@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from nodecheck.checks.pcie.facts import Path
-from nodecheck.checks.pcie.link import GENERATIONS
 from nodecheck.judge.node import best_read
+from nodecheck.links import GENERATIONS
 from nodecheck.model import Severity
 from nodecheck.report import Report
 from nodecheck.units import count, gb_per_second, gib, listed, percent
@@ -82,15 +82,17 @@ def _pcie(report: Report) -> str | None:
     if any(f.id == "pcie.virtual_port" for f in report.findings):
         return None
     idle = any(f.id in ("pcie.idle_downshift", "pcie.unknown_link") for f in report.findings)
-    links = Counter(filter(None, (_link(path, idle) for path in report.facts.pcie.paths)))
-    if not links or sum(links.values()) < len(report.facts.pcie.paths):
+    other_way = {gpu.pci_address for gpu in report.facts.gpus if gpu.chip_to_chip}
+    paths = [path for path in report.facts.pcie.paths if path.accelerator not in other_way]
+    links = Counter(filter(None, (_link(path, idle) for path in paths)))
+    if not links or sum(links.values()) < len(paths):
         return None
     said = ", ".join(f"{number}x {link}" for link, number in links.items())
     return f"PCIe width: {said}" if idle else f"PCIe: {said}"
 
 
 def _link(path: Path, width_only: bool) -> str | None:
-    real = [hop for hop in path.hops if not hop.emulated]
+    real = [hop for hop in path.outside if not hop.emulated]
     widths = [hop.current_width for hop in real if hop.current_width]
     speeds = [hop.current_gts for hop in real if hop.current_gts]
     generation = GENERATIONS.get(min(speeds)) if speeds else None
@@ -109,6 +111,26 @@ def _gpu(report: Report) -> str | None:
     return f"GPUs: {', '.join(states)}, no slowdown" if states else "GPUs: no slowdown"
 
 
+def _gpu_memory(report: Report) -> str | None:
+    """Errors that no repair waits for; cards that count none, as GeForce, say nothing."""
+    gpus = [g for g in report.facts.gpus if g.granted is not False]
+    if not gpus or any(g.ecc_volatile_uncorrectable != 0 or g.remap_pending for g in gpus):
+        return None
+    return "GPU memory: no uncorrectable error"
+
+
+def _nvlinks(report: Report) -> str | None:
+    """Where every card has all that it knows of."""
+    up = [
+        sum(link.active is True for link in gpu.nvlinks)
+        for gpu in report.facts.gpus
+        if gpu.granted is not False and gpu.nvlinks and all(link.active for link in gpu.nvlinks)
+    ]
+    if len(up) < 2 or len(up) < sum(g.granted is not False for g in report.facts.gpus):
+        return None
+    return f"NVLink: {len(up)}x {listed([str(n) for n in sorted(set(up))])} up"
+
+
 def _python(report: Report) -> str | None:
     libraries = report.facts.python.libraries
     fine = [f"{x.name} {x.version or ''}".strip() for x in libraries if x.outcome == "ok"]
@@ -120,6 +142,8 @@ def _python(report: Report) -> str | None:
 _STATEMENTS: tuple[tuple[str, Callable[[Report], str | None]], ...] = (
     ("pcie", _pcie),
     ("gpu", _gpu),
+    ("gpu", _gpu_memory),
+    ("gpu", _nvlinks),
     ("cpu", _cpu),
     ("cpu", _limits),
     ("", _steal),

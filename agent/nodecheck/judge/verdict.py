@@ -21,7 +21,7 @@ ON_CPU = ("cpu-only", "partial-offload")
 def verdict(report: Report, policy: Policy) -> Verdict:
     """The verdict on a report whose findings and strategies are there, worst finding first."""
     missing = unjudged(report, policy)
-    status = _status(report.findings, missing)
+    status = status_of(report.findings, missing)
     return Verdict(
         status=status,
         headline=_headline(report, status, missing),
@@ -71,7 +71,8 @@ def _judged(report: Report, subject: str) -> bool:
     return True
 
 
-def _status(findings: tuple[Finding, ...], missing: tuple[str, ...]) -> Status:
+def status_of(findings: tuple[Finding, ...], missing: tuple[str, ...]) -> Status:
+    """The worst of the findings; unknown where nothing is wrong and something was not judged."""
     worst = max((f.severity for f in findings), key=lambda s: s.rank, default=Severity.INFO)
     if worst is not Severity.INFO:
         return Status(worst.value)

@@ -1,10 +1,16 @@
-"""The only importer of psutil: which process keeps the CPUs busy."""
+"""The only importer of psutil: which processes keep the CPUs busy, which run at all."""
 
 from __future__ import annotations
 
 import time
 
 from nodecheck.model import Struct
+
+_KERNEL_THREADS = 2
+"""The process that starts the kernel's own: only the host's namespace has it."""
+
+_NAME_LIMIT = 15
+"""Of a name the kernel keeps no more."""
 
 
 class Busy(Struct, frozen=True):
@@ -33,6 +39,16 @@ def busiest(seconds: float) -> Busy | None:
     except psutil.Error:
         return None
     return Busy(pid, name, used[pid] / took)
+
+
+def host_runs(program: str) -> bool | None:
+    """Whether a process of this name runs; None where those of the host are hidden from here."""
+    import psutil
+
+    names = {process.pid: process.info["name"] for process in psutil.process_iter(["name"])}
+    if names.get(_KERNEL_THREADS) != "kthreadd":
+        return None
+    return any((name or "")[:_NAME_LIMIT] == program[:_NAME_LIMIT] for name in names.values())
 
 
 def _cpu_seconds() -> dict[int, float]:

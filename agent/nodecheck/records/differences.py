@@ -14,6 +14,7 @@ _CARDS, _LOG = ("gpu", "gpus"), ("kernel_log", "source")
 
 READS = {
     "cpu": (_CARDS,),
+    "cuda": (_CARDS, _LOG),
     "disk": (_CARDS, _LOG),
     "gpu": (_LOG,),
     "memory": (_CARDS, _LOG),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import Enum
 
+from nodecheck.checks.pcie.facts import Errors
 from nodecheck.model import Latency, Measurement, Struct
 from nodecheck.report import Report
 
@@ -120,8 +121,12 @@ def _counted(report: Report) -> Iterator[Figure]:
             "rows_remapped": gpu.remapped_rows_uncorrectable,
             "pcie_replays": gpu.pcie_replays,
         })  # fmt: skip
-    for hop in {h.address: h for path in facts.pcie.paths for h in path.hops if h.aer}.values():
-        yield from _counters(hop.address, dict(zip(_AER, hop.aer or (), strict=True)))
+    for address, errors in _link_errors(report).items():
+        yield from _counters(address, {
+            "aer_correctable": errors.correctable,
+            "aer_nonfatal": max(0, errors.nonfatal - errors.refused),
+            "aer_fatal": errors.fatal,
+        })  # fmt: skip
     for controller in facts.memory.controllers:
         yield from _counters(controller.name, {
             "ram_corrected": controller.correctable,
@@ -141,7 +146,10 @@ def _counted(report: Report) -> Iterator[Figure]:
             yield from _counters(address, {f"{LOGGED}{code}": total})
 
 
-_AER = ("aer_correctable", "aer_nonfatal", "aer_fatal")
+def _link_errors(report: Report) -> dict[str, Errors]:
+    """Of each device on a way; a refused request is software's and no sign of a bad link."""
+    hops = (hop for path in report.facts.pcie.paths for hop in path.hops)
+    return {hop.address: hop.aer for hop in hops if hop.aer is not None}
 
 
 def _counters(where: str, counts: dict[str, int | None]) -> Iterator[Figure]:

@@ -6,10 +6,10 @@ Pure: spells in, Past out.
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Iterator, Sequence
 
 from nodecheck.checks.seen import Past, Tried
+from nodecheck.judge.lasting import addresses
 from nodecheck.model import Severity
 from nodecheck.records.differences import could_tell
 from nodecheck.records.series import DAY, Spell
@@ -36,8 +36,6 @@ LASTING = frozenset(
 """Faults that stay until somebody acts. Others come and go with the load, and a second row to be
 remapped is another row."""
 
-_ADDRESS = re.compile(r"\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b")
-
 
 def past(spells: Sequence[Spell]) -> Past | None:
     """What spells, oldest first, say; None where there are none."""
@@ -53,7 +51,7 @@ def past(spells: Sequence[Spell]) -> Past | None:
 
 def where(subject: str) -> tuple[str, ...]:
     """The PCI addresses in a finding's subject, or all of it where it has none."""
-    return tuple(_ADDRESS.findall(subject)) or (subject,)
+    return tuple(addresses(subject)) or (subject,)
 
 
 def _saw_cards(state: State) -> bool:
@@ -62,7 +60,7 @@ def _saw_cards(state: State) -> bool:
 
 def _cards(state: State) -> tuple[str, ...]:
     names = {trait.where for trait in state.traits if trait.field in ("gpus.name", "on_pci")}
-    return tuple(sorted(name for name in names if name and _ADDRESS.fullmatch(name)))
+    return tuple(sorted(name for name in names if name and addresses(name)))
 
 
 def _tried(spells: Sequence[Spell]) -> Iterator[Tried]:

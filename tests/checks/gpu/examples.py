@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
-from nodecheck.checks.gpu.facts import GpuFacts
+from nodecheck.checks.gpu.facts import Fabric, GpuFacts
 from nodecheck.checks.kernel_log.facts import Xid
+from nodecheck.checks.pcie.facts import PcieFacts
+from nodecheck.checks.python.facts import Library, PythonFacts
 from nodecheck.checks.seen import Seen
+from nodecheck.checks.virt.facts import VirtFacts
+from nodecheck.policy import Policy, Requirements
 from nodecheck.workload.numbers import from_numbers
 from tests.checks.gpu.inputs import GB10, IDLE_4090, L40, card, csv, device, table, text, xml
-from tests.checks.gpu.judging import ADDRESS, CARD, seen
+from tests.checks.gpu.judging import (
+    ADDRESS,
+    CARD,
+    H100,
+    board,
+    inactive,
+    numbered,
+    seen,
+    with_facts,
+)
 from tests.trees import Link, Tree
 
 _ON_PCI = device(ADDRESS)
@@ -27,6 +41,17 @@ def _smi(**changes: str) -> Tree:
 
 def _failing(message: str, status: int) -> Tree:
     return {**_ON_PCI, "cmd/nvidia-smi.txt": message + "\n", "cmd/nvidia-smi.rc": f"{status}\n"}
+
+
+_BOARD = tuple(numbered(H100, number) for number in range(8))
+_STARTING = tuple(replace(card, fabric=Fabric(state="in_progress")) for card in _BOARD)
+_COUNTED = with_facts(seen(CARD), pcie=PcieFacts(source="sysfs"))
+_BLACKWELL = seen(replace(CARD, compute_capability="12.0"))
+
+
+def _torch(*archs: str) -> PythonFacts:
+    library = Library(name="torch", version="2.4.0", outcome="ok")
+    return PythonFacts(interpreter="/opt/venv/bin/python", libraries=(library,), torch_archs=archs)
 
 
 RAISES: dict[str, Tree | Seen] = {
@@ -68,6 +93,11 @@ RAISES: dict[str, Tree | Seen] = {
     "gpu.memory_in_use": seen(
         msgspec.structs.replace(CARD, memory_used_bytes=20 << 30), workload=_WORKLOAD
     ),
+    "gpu.fabric_not_ready": board(*_STARTING),
+    "gpu.nvlink_down": board(inactive(_BOARD[0], 3, 4), *_BOARD[1:]),
+    "gpu.count_low": replace(_COUNTED, policy=Policy(requirements=Requirements(gpus=2))),
+    "gpu.arch_unsupported": with_facts(_BLACKWELL, python=_torch("sm_80", "sm_90")),
+    "gpu.cards_differ": seen(_BOARD[0], replace(_BOARD[1], power_limit_watts=280.0)),
 }
 
 _IDLE: Tree = {"cmd/nvidia-smi_--query-gpu.csv": csv([IDLE_4090])}
@@ -88,4 +118,9 @@ SILENT: dict[str, Tree | Seen] = {
     "gpu.clocks_low_under_load": _smi(sm="900 MHz", active="sw_power_cap"),
     "gpu.unresponsive": seen(gpu=GpuFacts(state="unresponsive", source="nvml")),
     "gpu.memory_in_use": seen(msgspec.structs.replace(CARD, memory_used_bytes=20 << 30)),
+    "gpu.fabric_not_ready": board(*_BOARD),
+    "gpu.nvlink_down": seen(inactive(H100, *range(18)), virt=VirtFacts(guest=True)),
+    "gpu.count_low": replace(_COUNTED, policy=Policy(requirements=Requirements(gpus=1))),
+    "gpu.arch_unsupported": with_facts(_BLACKWELL, python=_torch("sm_80", "compute_90")),
+    "gpu.cards_differ": seen(*_BOARD),
 }

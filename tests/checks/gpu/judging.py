@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nodecheck.checks.gpu.facts import Gpu, GpuFacts, GpuProbe
+from msgspec.structs import replace
+
+from nodecheck.checks.gpu.facts import Gpu, GpuFacts, GpuProbe, NvLink
 from nodecheck.checks.gpu.probe import probe
 from nodecheck.checks.gpu.rules import RULES
 from nodecheck.checks.kernel_log.facts import KernelLogFacts, Xid
@@ -49,6 +51,40 @@ CARD = Gpu(
     mig=False,
     persistence=True,
 )
+H100 = replace(
+    CARD,
+    name="NVIDIA H100 80GB HBM3",
+    pci_device_id="10de:2330",
+    compute_capability="9.0",
+    link_generation=5,
+    link_generation_max=5,
+    nvlinks=tuple(
+        NvLink(link=n, active=True, bytes_per_second=26.562e9, remote="switch") for n in range(18)
+    ),
+)
+
+
+def board(
+    *cards: Gpu, nvswitches: int | None = 4, manager: bool | None = True, **more: object
+) -> Seen:
+    """A bare-metal node of these cards behind NVSwitches."""
+    facts = GpuFacts(
+        state="ok",
+        source="nvml",
+        driver_version="580.65.06",
+        nvswitches=nvswitches,
+        fabric_manager=manager,
+    )
+    return with_facts(seen(*cards, gpu=facts), **more)
+
+
+def inactive(card: Gpu, *links: int, **changes: object) -> Gpu:
+    """The card with these links down."""
+    nvlinks = tuple(
+        replace(link, active=False, bytes_per_second=None) if link.link in links else link
+        for link in card.nvlinks or ()
+    )
+    return replace(card, nvlinks=nvlinks, **changes)
 
 
 def seen(
@@ -66,6 +102,17 @@ def seen(
         kernel_log=KernelLogFacts(source="dmesg", xids=tuple(xids)),
     )
     return Seen(facts=facts, policy=Policy(), workload=workload, live=True)
+
+
+def with_facts(node: Seen, **facts: object) -> Seen:
+    """The node with facts of other subjects."""
+    return replace(node, facts=replace(node.facts, **facts))
+
+
+def numbered(card: Gpu, number: int, **changes: object) -> Gpu:
+    """The card again, as the `number`-th of its node."""
+    place = f"0000:{number + 1:02x}:00.0"
+    return replace(card, index=number, pci_address=place, **changes)
 
 
 def judge(node: Seen) -> dict[str, Finding]:

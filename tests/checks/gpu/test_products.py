@@ -98,10 +98,11 @@ def test_what_is_not_known_has_no_rate() -> None:
     [
         ("nvidia", "10de:26b5", "NVIDIA L40"),
         ("nvidia", "10de:1b38", "NVIDIA Tesla P40"),
-        ("nvidia", "10de:20b0", "NVIDIA device 20b0"),  # two products
+        ("nvidia", "10de:20b0", "NVIDIA A100-SXM4-40GB"),
+        ("nvidia", "10de:1db1", "NVIDIA device 1db1"),  # several products
         ("nvidia", "10de:ffff", "NVIDIA device ffff"),
-        ("amd", "1002:74a1", "AMD device 74a1"),
-        ("1da3", "1da3:1060", "1da3 device 1060"),
+        ("amd", "1002:ffff", "AMD device ffff"),
+        ("1fff", "1fff:1060", "1fff device 1060"),
         ("nvidia", None, None),
     ],
 )
@@ -113,3 +114,22 @@ def test_a_card_without_a_driver_is_named_by_its_id(
 
 def test_the_drivers_name_counts() -> None:
     assert finished(Gpu(name="NVIDIA L40-8Q", pci_device_id="10de:26b5")).name == "NVIDIA L40-8Q"
+
+
+@pytest.mark.parametrize(
+    ("device", "links"),
+    [("20b0", 12), ("20b2", 12), ("2330", 18), ("2335", 18), ("2901", 18), ("2941", 18)],
+)
+def test_boards_that_connect_all_links(device: str, links: int) -> None:
+    product = products.find(f"10de:{device}", None)
+    assert product is not None
+    assert product.nvlinks == links
+
+
+@pytest.mark.parametrize(
+    "device", ["20b7", "2235", "2230", "2331", "2321", "233b", "20f1", "20b5", "2684", "1db1"]
+)
+def test_bridges_and_meshes_promise_no_link(device: str) -> None:
+    product = products.find(f"10de:{device}", None)
+    assert product is not None
+    assert product.nvlinks is None

@@ -335,3 +335,43 @@ def test_our_own_dependencies_run_on_kvm64(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     assert run.returncode == 0
+
+
+def torch(flags: str) -> str:
+    return f"class _C:\n    _cuda_getArchFlags = staticmethod(lambda: {flags})\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "archs"),
+    [
+        (torch("'sm_80 sm_90a compute_90'"), ("sm_80", "sm_90a", "compute_90")),
+        (torch("'gfx90a gfx942:sramecc+ gfx1100 gfx9-4-generic'"),
+         ("gfx90a", "gfx942", "gfx1100", "gfx9-4-generic")),
+        (torch("None"), None),
+        (torch("''"), None),
+        (torch("1 / 0"), None),
+        ("", None),  # built without CUDA
+        ("print('sm_80 nodecheck-python:archs sm_90')\n", None),
+    ],
+)  # fmt: skip
+def test_what_torch_has_code_for(
+    source: str, archs: tuple[str, ...] | None, interpreter: Environment
+) -> None:
+    facts, reader = tried(interpreter({"torch": source, "numpy": ""}))
+    assert facts.torch_archs == archs
+    assert outcomes(facts) == {"numpy": "ok", "torch": "ok"}
+    assert reader.gaps == []
+
+
+def test_a_torch_that_does_not_import_has_said_nothing(interpreter: Environment) -> None:
+    source = torch("'sm_80'") + "raise ImportError('libcudart.so.12')\n"
+    facts, _ = tried(interpreter({"torch": source}))
+    assert facts.torch_archs is None
+    assert outcomes(facts) == {"torch": "failed"}
+
+
+def test_a_driver_call_of_torch_that_crashes_is_not_the_imports(interpreter: Environment) -> None:
+    source = torch("__import__('os').abort()")
+    facts, _ = tried(interpreter({"torch": source}))
+    assert outcomes(facts) == {"torch": "ok"}
+    assert facts.torch_archs is None

@@ -92,3 +92,36 @@ def test_a_waiver_that_is_over_is_told_with_its_day() -> None:
     told = gate(judged(Status.WARNING, found), Policy(), None)
     assert told.answers[0].text == "node: waiver of disk.low expired on 2026-05-31"
     assert expired_waivers((waived(WARNING, (over,), datetime.date(2026, 5, 31)),)) == ()
+
+
+COUNTED = replace(SLOW, id="gpu.count_low")
+
+
+@pytest.mark.parametrize(
+    ("findings", "told"),
+    [
+        ((COUNTED,), [("gpus", "0 GPUs < 2"), ("node", "not judged: cpu")]),
+        ((COUNTED, WARNING), [("gpus", "0 GPUs < 2"), ("node", "node: disk.low")]),
+        ((SLOW, COUNTED), [("gpus", "0 GPUs < 2"), ("node", "node: cpu.decode_compute_bound")]),
+    ],
+)
+def test_missing_gpus_are_told_once(
+    findings: tuple[Finding, ...], told: list[tuple[str, str]]
+) -> None:
+    policy = Policy(requirements=Requirements(gpus=2))
+    answers = gate(judged(Status.CRITICAL, *findings), policy, None).answers
+    assert [(answer.name, answer.text) for answer in answers] == told
+
+
+def test_cards_missing_since_the_last_snapshot_are_the_nodes_own_fault() -> None:
+    policy = Policy(requirements=Requirements(gpus=0))
+    told = gate(judged(Status.WARNING, replace(COUNTED, severity=Severity.WARNING)), policy, None)
+    assert told.answers[0].text == "node: gpu.count_low"
+    assert told.status is Status.WARNING
+
+
+def test_a_node_with_nothing_else_wrong_says_so() -> None:
+    policy = Policy(required=(), requirements=Requirements(gpus=2))
+    told = gate(judged(Status.CRITICAL, COUNTED), policy, None)
+    assert told.status is Status.CRITICAL
+    assert told.answers[1].text == "nothing else was found that holds this node back"

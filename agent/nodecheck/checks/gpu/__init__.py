@@ -1,4 +1,6 @@
 """The accelerators: whether they are there, answer, are healthy, and run at their clocks."""
 
-DEADLINE_SECONDS = 16.0
-"""Above the longest that NVML and then the look at /dev may take."""
+from nodecheck.machine import driver_deadline
+
+DEADLINE_SECONDS = driver_deadline.LIMIT_SECONDS + 8.0
+"""Above the longest that NVML, then sysfs of other cards and the look at /dev may take."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nodecheck.checks.gpu.clocks import HOLDING, clock_impact, in_brackets, state
+from nodecheck.checks.gpu.clocks import EXPLAINING, OTHER_LIMITS, clock_impact, in_brackets, state
+from nodecheck.checks.gpu.commands import keep_loaded, unlock_clocks
 from nodecheck.checks.gpu.facts import Gpu
-from nodecheck.checks.gpu.wording import evidence, label, labels, ours, selector
+from nodecheck.checks.gpu.wording import evidence, label, labels, ours
 from nodecheck.checks.seen import Seen
-from nodecheck.model import Action, Finding, Owner, Remedy, Severity
+from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity
 from nodecheck.units import percent
+
+_NEAR_MAXIMUM = 0.97
 
 
 def _is_stuck(gpu: Gpu, seen: Seen) -> bool:
@@ -45,14 +48,9 @@ def judge_pstate(seen: Seen) -> Iterator[Finding]:
             impact=_memory_impact(first),
             remedy=Remedy(
                 text="Reset the clock locks and turn persistence mode on; if it stays, reload "
-                "the driver. "
-                "Stop tools that set performance states",
+                "the driver. Stop tools that set performance states",
                 action=Action.RELOAD_DRIVER,
-                commands=(
-                    f"sudo nvidia-smi -i {selector(cards)} -rgc",
-                    f"sudo nvidia-smi -i {selector(cards)} -rmc",
-                    f"sudo nvidia-smi -i {selector(cards)} -pm 1",
-                ),
+                commands=(*unlock_clocks(cards), *keep_loaded(cards)),
                 cost="None for the clocks; work on the GPUs ends for a reload",
             ),
             owner=Owner.OPERATOR,
@@ -86,48 +84,71 @@ def judge_clocks(seen: Seen) -> Iterator[Finding]:
             id="gpu.clocks_low_under_load",
             severity=Severity.WARNING,
             subject=labels(cards),
-            summary="The GPU is fully busy at a low clock, and no power or thermal reason is "
-            "active",
-            evidence=tuple(
-                evidence(
-                    gpu,
-                    f"{percent(gpu.utilisation_share or 0)} busy, {state(gpu)}",
-                    f"{percent(seen.policy.thresholds.low_sm_clock_share)} of the maximum SM "
-                    "clock or more",
-                    "clock event reasons: " + (", ".join(gpu.clocks_event_reasons or ()) or "none")
-                    if gpu.clocks_event_reasons is not None
-                    else "clock event reasons were not read",
-                )
-                for gpu in cards
-            ),
-            impact=clock_impact(cards, "Prompt processing slows down with the clock"),
+            summary="The GPU is fully busy at a low clock, and no power cap or heat explains it",
+            evidence=tuple(_slow(gpu, seen) for gpu in cards),
+            impact=_slow_impact(cards),
             remedy=Remedy(
                 text="Look for clock locks, which no reason shows, and reset them. Busy only "
-                "means that "
-                "some kernel runs: the load may be too light to raise the clock",
+                "means that some kernel runs: the load may be too light to raise the clock. Where "
+                "hw_slowdown stays active check power and cooling",
                 action=Action.CHANGE_SETTING,
-                commands=(
-                    f"nvidia-smi -i {selector(cards)} -q -d CLOCK",
-                    f"sudo nvidia-smi -i {selector(cards)} -rgc",
-                ),
+                commands=unlock_clocks(cards),
                 cost="None",
             ),
             owner=Owner.OPERATOR,
         )
 
 
+def _slow(gpu: Gpu, seen: Seen) -> Evidence:
+    limits, reasons = seen.policy.thresholds, gpu.clocks_event_reasons
+    share, clock = limits.low_sm_clock_share, "SM"
+    if not _is_low(gpu.sm_clock_mhz, gpu.maximum_sm_clock_mhz, share):
+        share, clock = limits.low_memory_clock_share, "memory"
+    memory = ""
+    if gpu.memory_clock_mhz is not None and gpu.maximum_memory_clock_mhz:
+        memory = f", memory clock {gpu.memory_clock_mhz} of {gpu.maximum_memory_clock_mhz} MHz"
+    level = gpu.performance_level
+    forced = f", performance level {level}" if level not in (None, "auto") else ""
+    told = "were not read" if reasons is None else ", ".join(reasons) or "none"
+    return evidence(
+        gpu,
+        f"{percent(gpu.utilisation_share or 0)} busy, {state(gpu)}{memory}{forced}",
+        f"{percent(share)} of the maximum {clock} clock or more",
+        f"clock event reasons: {told}" if reasons is not None else f"clock event reasons {told}",
+    )
+
+
+def _slow_impact(cards: list[Gpu]) -> str:
+    shares = [
+        gpu.memory_clock_mhz / gpu.maximum_memory_clock_mhz
+        for gpu in cards
+        if gpu.memory_clock_mhz is not None and gpu.maximum_memory_clock_mhz
+    ]
+    least = min(shares, default=1.0)
+    if least > _NEAR_MAXIMUM:
+        return clock_impact(cards, "Prompt processing slows down with the clock")
+    decode = f"Memory clock at {percent(least)} of its maximum; decode slows down with it"
+    prompts = clock_impact(cards, "")
+    return f"{decode}. {prompts}" if prompts else decode
+
+
 def _is_slow(gpu: Gpu, seen: Seen) -> bool:
     limits = seen.policy.thresholds
-    if gpu.utilisation_share is None or gpu.sm_clock_mhz is None or not gpu.maximum_sm_clock_mhz:
+    if (gpu.utilisation_share or 0) < limits.loaded_gpu_share:
         return False
-    held = any(reason in (gpu.clocks_event_reasons or ()) for reason in HOLDING)
+    reasons = gpu.clocks_event_reasons or ()
+    held = any(each in EXPLAINING or each.startswith(OTHER_LIMITS) for each in reasons)
     at_limit = (
         gpu.power_watts is not None
         and gpu.power_limit_watts is not None
         and gpu.power_watts >= limits.power_at_limit_share * gpu.power_limit_watts
     )
-    return (
-        gpu.utilisation_share >= limits.loaded_gpu_share
-        and gpu.sm_clock_mhz < limits.low_sm_clock_share * gpu.maximum_sm_clock_mhz
-        and not (_is_stuck(gpu, seen) or held or at_limit)
+    sm = _is_low(gpu.sm_clock_mhz, gpu.maximum_sm_clock_mhz, limits.low_sm_clock_share)
+    memory = _is_low(
+        gpu.memory_clock_mhz, gpu.maximum_memory_clock_mhz, limits.low_memory_clock_share
     )
+    return (sm or memory) and not (_is_stuck(gpu, seen) or held or at_limit)
+
+
+def _is_low(now: int | None, most: int | None, share: float) -> bool:
+    return now is not None and bool(most) and now < share * (most or 0)

@@ -15,6 +15,13 @@ POWER_BRAKE, HW_THERMAL, SW_THERMAL, POWER_CAP, HW_SLOWDOWN = (
 HOLDING = (POWER_BRAKE, HW_THERMAL, SW_THERMAL, POWER_CAP, HW_SLOWDOWN)
 """The clock event reasons that hold a clock down."""
 
+EXPLAINING = (POWER_BRAKE, HW_THERMAL, SW_THERMAL, POWER_CAP)
+"""Those that say why. hw_slowdown alone names no cause, and may only flash while the card changes
+its state."""
+
+OTHER_LIMITS = ("amd_", "intel_")
+"""How limits begin that only AMD or Intel name, of current for one: they explain a low clock."""
+
 
 _NEAR_MAXIMUM = 0.97
 

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from nodecheck.model import Struct
 
+MAKERS = {
+    "nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel", "1022": "AMD", "10ee": "Xilinx",
+    "17cb": "Qualcomm", "19e5": "Huawei", "1ae0": "Google", "1d0f": "AWS", "1d22": "Baidu",
+    "1d95": "Graphcore", "1da3": "Habana", "1de0": "Groq", "1ded": "Alibaba", "1e36": "Enflame",
+    "1e38": "Blaize", "1e52": "Tenstorrent", "1e60": "Hailo", "1e67": "Untether AI",
+    "1ed2": "FuriosaAI", "1ed5": "Moore Threads", "1eff": "Rebellions", "1f56": "SAPEON",
+    "cabc": "Cambricon",
+}  # fmt: skip
+"""How the vendors of facts are called. Source: pci.ids."""
+
 
 class GpuProcess(Struct, frozen=True, kw_only=True):
-    """A program on a card. `kind` is compute, graphics or mps; other containers' have no name."""
+    """A program on a card. `kind` is compute, graphics, mps or other.
+
+    Those of other containers have no name. A client of MPS is mps, a program that computes and
+    draws is compute, and one that holds memory without a context is other.
+    """
 
     pid: int
     kind: str
@@ -84,16 +98,18 @@ class RetiredPages(Struct, frozen=True, kw_only=True):
 class Gpu(Struct, frozen=True, kw_only=True):
     """One accelerator, merged over its sources by PCI address.
 
-    `seen_by` names the sources: pci, nvml, nvidia-smi, proc. `vendor` is nvidia, amd, intel or a
-    PCI vendor id. Shares are 0 to 1. `clocks_event_reasons` are the names of the reasons that are
-    active now (of two samples, where there were two): gpu_idle, applications_clocks_setting,
-    sw_power_cap, hw_slowdown, sync_boost, sw_thermal_slowdown, hw_thermal_slowdown,
-    hw_power_brake_slowdown, display_clocks_setting, or hex.
+    `seen_by` names the sources: pci, nvml, nvidia-smi, proc, sysfs, amd-smi. `vendor` is nvidia,
+    amd, intel or a PCI vendor id. Shares are 0 to 1. `clocks_event_reasons` are the names of the
+    reasons that are active now (of two samples, where there were two): gpu_idle,
+    applications_clocks_setting, sw_power_cap, hw_slowdown, sync_boost, sw_thermal_slowdown,
+    hw_thermal_slowdown, hw_power_brake_slowdown, display_clocks_setting, board_limit, reliability,
+    those of AMD and Intel that are none of these (amd_tdc_gfx, intel_vr_tdc, ...), or hex.
 
     `vram_bytes_per_second` is 2 x maximum memory clock x bus width / 8, or the product table where
     that fails. `granted` is False for a card of another container or guest; `device_file` says
     whether the card's file in /dev was there, `error` what the driver says where the card cannot be
-    opened, `virtualisation` the driver's word for it (None, Pass-Through, VGPU, ...).
+    opened (for AMD and Intel: that it does not answer), `virtualisation` the driver's word for it
+    (None, Pass-Through, VGPU, ...).
     `chip_to_chip` marks a GPU whose link to the CPU is NVLink-C2C, so that its PCIe link says
     nothing. `product_lanes` are the lanes that the product itself has where that is fewer than 16.
 
@@ -103,8 +119,11 @@ class Gpu(Struct, frozen=True, kw_only=True):
     they have left (max, high, partial, low, none). `recovery_action` is what the driver asks for:
     none, reset_gpu, reboot, drain_p2p, drain_and_reset, recover_imex, reset_bus.
     `nvlinks` is empty for a card without any, None where that is not known. `pcie_errors` are
-    NVML's counts by name, `compute_mode` is default, exclusive_process or prohibited,
-    `performance_level` amdgpu's (auto, low, high, manual, ...).
+    NVML's counts by name, `compute_mode` is default, exclusive_thread (old drivers),
+    exclusive_process or prohibited, `performance_level` amdgpu's (auto, low, high, manual, ...).
+    `uncorrectable_by_block` splits amdgpu's count by the part of the card (umc is its memory),
+    `partition_mode` says into what it cuts the card (SPX: nothing, CPX: one device a compute die;
+    and the memory: CPX/NPS4).
     """
 
     index: int | None = None
@@ -186,6 +205,16 @@ class Gpu(Struct, frozen=True, kw_only=True):
     mig_instances: tuple[MigInstance, ...] = ()
     nvlinks: tuple[NvLink, ...] | None = None
     fabric: Fabric | None = None
+    uncorrectable_by_block: dict[str, int] | None = None
+    partition_mode: str | None = None
+
+    @property
+    def label(self) -> str:
+        """`GPU 1 (NVIDIA L40, 0000:02:00.0)`, with what of it is known."""
+        maker = MAKERS.get(self.vendor or "", "")
+        about = [text for text in (self.name or maker, self.pci_address) if text]
+        number = "GPU" if self.index is None else f"GPU {self.index}"
+        return f"{number} ({', '.join(about)})" if about else number
 
 
 class GpuFacts(Struct, frozen=True, kw_only=True):

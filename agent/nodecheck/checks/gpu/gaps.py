@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from nodecheck.checks.gpu.facts import Gpu, GpuFacts
-from nodecheck.checks.gpu.wording import NVIDIA, maker_of
+from nodecheck.checks.gpu.wording import AMD, INTEL, NVIDIA, from_driver, is_told, maker_of
 from nodecheck.machine.reader import Reader
 from nodecheck.model import Reason
-from nodecheck.units import count
+from nodecheck.units import count, listed
 
 JUDGED = (
     "memory_bytes",
@@ -23,6 +25,12 @@ JUDGED = (
 )
 """The members that rules judge; a card without one of them cannot be called well in it."""
 
+_NVIDIAS = ("performance_state", "remap_pending", "remap_failure", "mig", "persistence")
+"""Of those what no card of another maker has."""
+
+MEMBERS_NAMED = 8
+"""So many members the detail of a gap names."""
+
 _REASONS = {
     "missing": Reason.ABSENT,
     "unresponsive": Reason.TIMEOUT,
@@ -32,7 +40,10 @@ _REASONS = {
 
 
 Refusals = dict[str, tuple[Reason, str]]
-"""A member of Gpu -> why the driver does not tell it, and the driver's words."""
+"""A member of Gpu -> why the driver does not tell it, and the driver's words.
+
+What AMD's and Intel's drivers refuse stands under the vendor and the member: `amd.power_watts`.
+"""
 
 
 def note_gaps(reader: Reader, facts: GpuFacts, gpus: tuple[Gpu, ...], refusals: Refusals) -> None:
@@ -41,7 +52,7 @@ def note_gaps(reader: Reader, facts: GpuFacts, gpus: tuple[Gpu, ...], refusals: 
         _note_none(reader, facts)
         return
     ours = [gpu for gpu in gpus if gpu.granted is not False and not gpu.lost]
-    silent = [gpu for gpu in ours if not set(gpu.seen_by) & {"nvml", "nvidia-smi"}]
+    silent = [gpu for gpu in ours if not is_told(gpu)]
     nvidia = [gpu for gpu in silent if gpu.vendor == NVIDIA]
     if nvidia:
         reason = _REASONS.get(facts.state or "", Reason.ABSENT)
@@ -50,23 +61,100 @@ def note_gaps(reader: Reader, facts: GpuFacts, gpus: tuple[Gpu, ...], refusals: 
         )
         reader.gap("gpus", reason, f"{count(len(nvidia), 'card')} known from PCI alone: {why}")
     others = [gpu for gpu in silent if gpu.vendor != NVIDIA]
-    if others:
-        reader.gap("gpus", Reason.UNSUPPORTED, _not_asked(others))
+    for gpu in others:
+        if gpu.error is not None:
+            reader.gap("gpus", Reason.TIMEOUT, f"{gpu.pci_address}: {gpu.error}")
+    if unasked := [gpu for gpu in others if gpu.error is None]:
+        reader.gap("gpus", Reason.UNSUPPORTED, _not_asked(unasked))
     told = [gpu for gpu in ours if gpu not in silent]
-    for member in JUDGED:
-        without = [gpu for gpu in told if getattr(gpu, member) is None]
-        if without:
-            reason, words = refusals.get(member, (Reason.ABSENT, "not told"))
-            whose = ", ".join(gpu.pci_address or f"GPU {gpu.index}" for gpu in without)
-            reader.gap(f"gpus.{member}", reason, f"{facts.source}: {words} for {whose}"[:300])
+    barred = [gpu for gpu in told if _is_barred(gpu)]
+    for gpu in barred:
+        unknown = [member for member in JUDGED if getattr(gpu, member) is None]
+        detail = f"{facts.source}: {gpu.error} for {_names([gpu])}"
+        _note_group(reader, unknown, Reason.FAILED, detail)
+    told = [gpu for gpu in told if gpu not in barred]
+    for vendor in (AMD, INTEL, ""):
+        _note_members(reader, facts, [g for g in told if _driver(g) == vendor], vendor, refusals)
     _note_load(reader, told)
 
 
+def _driver(gpu: Gpu) -> str:
+    """Whose driver tells of a card: "" for NVIDIA's, which also tells of cards without a vendor."""
+    return gpu.vendor if gpu.vendor in (AMD, INTEL) else ""
+
+
+def _is_barred(gpu: Gpu) -> bool:
+    """Whether NVIDIA's driver tells nothing of a card but why."""
+    said = gpu.uuid or gpu.memory_bytes
+    return gpu.vendor == NVIDIA and gpu.error is not None and not said
+
+
+def _names(gpus: Iterable[Gpu]) -> str:
+    return ", ".join(gpu.pci_address or f"GPU {gpu.index}" for gpu in gpus)
+
+
+def _note_members(
+    reader: Reader, facts: GpuFacts, cards: list[Gpu], vendor: str, refusals: Refusals
+) -> None:
+    """What a maker's cards do not tell of what is judged; `vendor` is "" for those of NVIDIA."""
+    if not cards:
+        return
+    source = from_driver(cards[0]) if vendor else facts.source
+    extra = [name.partition(".")[2] for name in refusals if vendor and name.startswith(vendor)]
+    members = [member for member in JUDGED if not (vendor and member in _NVIDIAS)]
+    for member in dict.fromkeys((*members, *extra)):
+        without = [g for g in cards if getattr(g, member) is None and not _retires(g, member)]
+        if without:
+            name = f"{vendor}.{member}" if vendor else member
+            reason, words = refusals.get(name, (Reason.ABSENT, "not told"))
+            reader.gap(f"gpus.{member}", reason, f"{source}: {words} for {_names(without)}"[:300])
+    if not vendor:
+        _note_refused(reader, facts, cards, refusals)
+
+
+def _note_refused(reader: Reader, facts: GpuFacts, cards: list[Gpu], refusals: Refusals) -> None:
+    """What else NVIDIA's driver would have told: a gap a reason, not one a member."""
+    groups: dict[tuple[Reason, str], list[str]] = {}
+    for member, (reason, words) in refusals.items():
+        if member.startswith((f"{AMD}.", f"{INTEL}.")):
+            continue
+        without = [gpu for gpu in cards if _value(gpu, member) is None]
+        if reason is not Reason.UNSUPPORTED and member not in JUDGED and without:
+            detail = f"{facts.source}: {words} for {_names(without)}"
+            groups.setdefault((reason, detail), []).append(member)
+    for (reason, detail), members in groups.items():
+        _note_group(reader, members, reason, detail)
+
+
+def _value(gpu: Gpu, member: str) -> object:
+    """A member, by dots within it."""
+    value: object = gpu
+    for name in member.split("."):
+        value = getattr(value, name, None)
+    return value
+
+
+def _note_group(reader: Reader, members: Sequence[str], reason: Reason, detail: str) -> None:
+    """One gap for several members, which its detail names; its field is the first."""
+    words = [member.replace("_", " ").replace(".", " ") for member in members]
+    named = listed(words, MEMBERS_NAMED)
+    reader.gap(f"gpus.{members[0]}", reason, f"{detail[:300]}: {named}")
+
+
+def _retires(gpu: Gpu, member: str) -> bool:
+    """Cards before Ampere retire pages: they have no rows to remap, and nothing is missing."""
+    return gpu.retired_pages is not None and member.startswith("remap_")
+
+
 def _not_asked(others: list[Gpu]) -> str:
-    """What stays unknown of cards whose driver has no reader here."""
+    """What stays unknown of cards whose driver has no reader here, or is not loaded."""
     makers = sorted({maker_of(gpu) or "other" for gpu in others})
     cards = count(len(others), f"{' and '.join(makers)} card")
-    return f"clocks, power, temperature and ECC errors of {cards} (only NVIDIA's driver is asked)"
+    driverless = any(gpu.vendor in (AMD, INTEL) for gpu in others)
+    why = ["amdgpu, i915 and xe tell nothing of them in sysfs"] if driverless else []
+    if any(gpu.vendor not in (AMD, INTEL) for gpu in others):
+        why.append("only the drivers of NVIDIA, AMD and Intel are asked")
+    return f"clocks, power, temperature and ECC errors of {cards} ({', and '.join(why)})"
 
 
 def _note_none(reader: Reader, facts: GpuFacts) -> None:

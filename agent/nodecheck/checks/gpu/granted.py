@@ -32,18 +32,30 @@ def with_files(
     done: list[Gpu] = []
     denied: str | None = None
     for gpu in gpus:
+        if _is_excluded(reader, gpu):
+            done.append(msgspec.structs.replace(gpu, granted=False))
+            continue
         path = _device_file(reader, gpu, listed) if listed and not _opened(gpu) else None
         if path is None:
             done.append(gpu)
             continue
         there = path.rpartition("/")[2] in reader.names(path.rpartition("/")[0])
         refusal = None
-        if there and not (driver_hangs and gpu.vendor == NVIDIA):
+        silent = gpu.error is not None or (driver_hangs and gpu.vendor == NVIDIA)
+        if there and not silent:
             refusal = _refusal(reader, path)
         if refusal == "denied":
             denied = denied or path
         done.append(_judged(gpu, there, refusal))
     return tuple(done), denied
+
+
+def _is_excluded(reader: Reader, gpu: Gpu) -> bool:
+    """Whether NVIDIA's driver was told to leave the card alone (NVreg_ExcludedGpus)."""
+    if gpu.vendor != NVIDIA or _opened(gpu) or gpu.pci_address is None:
+        return False
+    text = reader.text(f"{NVIDIA_CARDS}/{gpu.pci_address}/information", None) or ""
+    return re.search(r"^GPU Excluded:\s*Yes\s*$", text, re.MULTILINE) is not None
 
 
 def _opened(gpu: Gpu) -> bool:

@@ -6,14 +6,11 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from nodecheck.checks.gpu import products
+from nodecheck.checks.gpu import other_products, products
 from nodecheck.checks.gpu.facts import Gpu
-from nodecheck.checks.gpu.wording import NVIDIA, maker_of
+from nodecheck.checks.gpu.wording import AMD, FOREIGN_DRIVERS, INTEL, NVIDIA, maker_of
 from nodecheck.machine.pci import VENDORS, PciDevice
 from nodecheck.units import GB
-
-FOREIGN_DRIVERS = ("vfio-pci", "pci-stub", "xen-pciback")
-"""Drivers that keep a card for a guest."""
 
 
 def from_pci(device: PciDevice) -> Gpu:
@@ -76,9 +73,9 @@ def _with_address(gpu: Gpu, position: int, addresses: Sequence[str]) -> Gpu:
     return msgspec.structs.replace(gpu, pci_address=addresses[number])
 
 
-def _is_open(value: object) -> bool:
-    """Whether another source may fill it in; 0 is a value."""
-    return value is None or value is False
+def _is_open(name: str, value: object) -> bool:
+    """Whether another source may fill it in; 0 is a value, and so are no NVLinks at all."""
+    return value is None or value is False or (name == "mig_instances" and not value)
 
 
 def _joined(card: Gpu, gpu: Gpu) -> Gpu:
@@ -86,7 +83,7 @@ def _joined(card: Gpu, gpu: Gpu) -> Gpu:
     values = {
         name: getattr(gpu, name)
         for name in card.__struct_fields__
-        if _is_open(getattr(card, name)) and getattr(gpu, name) is not None
+        if _is_open(name, getattr(card, name)) and getattr(gpu, name) is not None
     }
     # A card that the driver opened is ours, whatever PCI says of it.
     values["granted"] = card.granted if card.granted is not None else gpu.granted
@@ -97,6 +94,7 @@ def _joined(card: Gpu, gpu: Gpu) -> Gpu:
 def finished(gpu: Gpu) -> Gpu:
     """`gpu` with what its product is known to have, and its memory's rate."""
     product = products.find(gpu.pci_device_id, gpu.name, gpu.subsystem_id)
+    product = product or other_products.find(gpu.pci_device_id, gpu.name)
     rate, source = vram_rate(gpu, product)
     return msgspec.structs.replace(
         gpu,
@@ -122,11 +120,15 @@ def vram_rate(gpu: Gpu, product: products.Product | None) -> tuple[float | None,
     """Peak rate of the card's memory in bytes a second, and where it comes from.
 
     2 x maximum memory clock x bus width / 8, or the product table where that is smaller: the clock
-    may hold a user's offset or be the data rate itself, the width be that of another variant.
+    may hold a user's offset or be the data rate itself, the width be that of another variant. The
+    clocks of AMD and Intel are the controller's: of them the table counts, or their firmware.
     """
     known = product.bytes_per_second if product else None
     mhz, bits = gpu.maximum_memory_clock_mhz, gpu.memory_bus_bits
-    if mhz and bits:
+    if gpu.vendor in (AMD, INTEL):
+        if known is None:
+            return gpu.vram_bytes_per_second, gpu.vram_rate_source
+    elif mhz and bits:
         rate = products.formula(mhz, bits)
         if known is None or rate < known * 1.001:
             return rate, f"2 x {mhz} MHz x {bits} bit / 8"

@@ -1,4 +1,4 @@
-"""Reads the accelerators and their driver: PCI, then NVML or nvidia-smi, then /dev."""
+"""Reads the accelerators and their drivers: PCI, then NVML or nvidia-smi, sysfs, then /dev."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ import re
 
 import msgspec
 
-from nodecheck.checks.gpu import from_nvml, granted, merge
+from nodecheck.checks.gpu import amd_smi, from_nvml, granted, merge, nvml_refusals, sysfs
 from nodecheck.checks.gpu.facts import Gpu, GpuFacts, GpuProbe
 from nodecheck.checks.gpu.gaps import Refusals, note_gaps
-from nodecheck.checks.gpu.wording import AMD, NVIDIA
-from nodecheck.machine import nvml, pci
+from nodecheck.checks.gpu.wording import NVIDIA, is_told
+from nodecheck.machine import driver_deadline, nvml, pci, processes
+from nodecheck.machine.nvml_codes import LIBRARY_NOT_FOUND
 from nodecheck.machine.reader import Reader
 from nodecheck.machine.tree import UnreadableError
 from nodecheck.model import Reason
 
 CAPTURED = "/nvml.json"
-_NO_NVML = (nvml.BINDING_MISSING, nvml.LIBRARY_NOT_FOUND)
+FABRIC_MANAGER = "nv-fabricmanager"
+_NVSWITCH_CLASS = 0x068000
+"""Bridge, other: of NVIDIA's devices the NVSwitches alone have it."""
+
+_NO_NVML = (nvml.BINDING_MISSING, LIBRARY_NOT_FOUND)
 
 
 def probe(reader: Reader) -> GpuProbe:
@@ -26,14 +31,17 @@ def probe(reader: Reader) -> GpuProbe:
     on_pci += _known_to_driver(reader, on_pci)
     facts, sources, refusals = _asked(reader, on_pci)
     sources.append([_lost_card(address) for address in facts.lost if pci.normal_address(address)])
+    told = {g.pci_address for cards in sources for g in cards if is_told(g) or g.error}
+    in_sysfs, untold = sysfs.read(reader, bus, [g for g in on_pci if g.pci_address not in told])
+    sources += [in_sysfs, amd_smi.read(reader, on_pci, in_sysfs)]
     gpus = merge.together(sources, on_pci)
-    gpus = tuple(_amd_memory(reader, gpu) for gpu in gpus)
     hangs = facts.state == "unresponsive"
     if "null" in reader.names("/dev"):  # a capture holds device files seldom, and then not all
         gpus, denied = granted.with_files(reader, gpus, hangs)
         facts = msgspec.structs.replace(facts, denied_device=facts.denied_device or denied)
-    note_gaps(reader, facts, gpus, refusals)
-    return GpuProbe(gpu=_with_versions(reader, facts), gpus=gpus)
+    note_gaps(reader, facts, gpus, {**refusals, **untold})
+    facts = _with_switches(reader, bus, _with_versions(reader, facts))
+    return GpuProbe(gpu=facts, gpus=gpus)
 
 
 def _lost_card(address: str) -> Gpu:
@@ -53,38 +61,27 @@ def _asked(reader: Reader, on_pci: tuple[Gpu, ...]) -> tuple[GpuFacts, list[list
     answer = nvml.query(len(nvidia))
     if answer.error in _NO_NVML:
         return _asked_smi(reader, on_pci)
-    denied = answer.error == nvml.NO_PERMISSION
-    gpus = [from_nvml.gpu_of(device) for device in answer.devices]
-    facts = GpuFacts(
-        state=from_nvml.state_of(answer),
-        message=from_nvml.message_of(answer),
-        source="nvml",
-        driver_version=answer.driver_version,
-        cuda_version=from_nvml.cuda_version(answer.cuda_version),
-        denied_device="/dev/nvidiactl" if denied else None,
-    )
-    return facts, [gpus], from_nvml.refusals(answer.devices)
+    refused = nvml_refusals.refusals(answer.devices)
+    return from_nvml.facts_of(answer), [from_nvml.gpus_of(answer)], refused
 
 
 def _asked_smi(
     reader: Reader, on_pci: tuple[Gpu, ...]
 ) -> tuple[GpuFacts, list[list[Gpu]], Refusals]:
     from nodecheck.checks.gpu import nvidia_smi  # its forms load an XML parser and many patterns
-    from nodecheck.checks.gpu.nvidia_smi_fields import gpu_of, unsupported
+    from nodecheck.checks.gpu.nvidia_smi_fields import gpu_of, node_facts, unsupported
 
-    said = nvidia_smi.ask(reader, nvml.deadline_seconds(len(on_pci)))
-    first = said.records[0][1][0] if said.records else {}
+    said = nvidia_smi.ask(reader, driver_deadline.seconds(len(on_pci)))
+    records = [record for _, cards in said.records for record in cards]
     facts = GpuFacts(
         state=said.state,
         message=said.message,
         source=said.source,
-        driver_version=first.get("driver_version") or None,
         library_version=said.library_version,
-        cuda_version=first.get("cuda_version") or None,
         denied_device="/dev/nvidiactl" if said.denied else None,
         lost=tuple(said.lost),
+        **node_facts(records),
     )
-    records = [record for _, cards in said.records for record in cards]
     lacking = {member for record in records for member in unsupported(record)}
     refusals = dict.fromkeys(lacking, (Reason.UNSUPPORTED, "N/A"))
     return facts, [[gpu_of(record) for record in cards] for _, cards in said.records], refusals
@@ -131,20 +128,25 @@ def _with_versions(reader: Reader, facts: GpuFacts) -> GpuFacts:
     match = re.search(r"NVRM version:.*?\s(\d{2,4}\.\d+(?:\.\d+)?)\s", text[:1024])
     if match is None:
         return facts
-    return msgspec.structs.replace(facts, driver_version=facts.driver_version or match[1])
-
-
-def _amd_memory(reader: Reader, gpu: Gpu) -> Gpu:
-    """What amdgpu tells in sysfs."""
-    if gpu.vendor != AMD or gpu.pci_address is None:
-        return gpu
-    here = f"{pci.SYSFS}/{gpu.pci_address}"
-    busy = reader.integer(f"{here}/gpu_busy_percent", None)
-    total = reader.integer(f"{here}/mem_info_vram_total", None)
-    used = reader.integer(f"{here}/mem_info_vram_used", None)
     return msgspec.structs.replace(
-        gpu,
-        memory_bytes=gpu.memory_bytes or (total if total and total > 0 else None),
-        memory_used_bytes=used if used is not None and used >= 0 else gpu.memory_used_bytes,
-        utilisation_share=busy / 100 if busy is not None and 0 <= busy <= 100 else None,
+        facts, driver_version=facts.driver_version or match[1], module_version=match[1]
     )
+
+
+def _with_switches(reader: Reader, bus: pci.Bus, facts: GpuFacts) -> GpuFacts:
+    """How many NVSwitches PCI shows, and whether what manages them runs."""
+    if facts.nvswitches is not None or not any(d.vendor == pci.NVIDIA for d in bus.accelerators()):
+        return facts
+    printed = (d for d in bus.devices.values() if d.vendor == pci.NVIDIA)
+    switches = sum(_is_switch(reader, name) for name in reader.names(pci.SYSFS)) or sum(
+        device.pci_class == _NVSWITCH_CLASS >> 8 for device in printed
+    )
+    runs = processes.host_runs(FABRIC_MANAGER) if switches and reader.host.live else None
+    return msgspec.structs.replace(facts, nvswitches=switches, fabric_manager=runs)
+
+
+def _is_switch(reader: Reader, address: str) -> bool:
+    here = f"{pci.SYSFS}/{address}"
+    if reader.text(f"{here}/class", None) != f"0x{_NVSWITCH_CLASS:06x}":
+        return False
+    return reader.text(f"{here}/vendor", None) == f"0x{pci.NVIDIA}"

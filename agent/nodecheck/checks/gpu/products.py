@@ -19,6 +19,8 @@ class Product(NamedTuple):
 
     An id with a subsystem after a slash goes before the bare one. Two products with one name have
     none here. `rate_gb_per_second` overrides clock and width; a row without either has no rate.
+    `nvlinks` are those that its board connects to switches or to its other cards in equal parts:
+    a bridge may be absent, and a mesh leaves links unused where cards are given away.
     """
 
     ids: tuple[str, ...]
@@ -29,6 +31,7 @@ class Product(NamedTuple):
     lanes: int | None = None
     unified_memory: bool = False
     chip_to_chip: bool = False
+    nvlinks: int | None = None
 
     @property
     def one_name(self) -> str | None:
@@ -67,9 +70,10 @@ PRODUCTS = (
     Product(("1eb8",), ("Tesla T4", "T4"), 256, 5001),
     Product((), ("GeForce RTX 2080 SUPER",), 256, 7751),
     Product(("1e04", "1e07"), ("GeForce RTX 2080 Ti",), 352, 7000),
-    Product(("20f1", "20b0"), ("A100-PCIE-40GB", "A100-SXM4-40GB"), 5120, 1215),
+    Product(("20f1",), ("A100-PCIE-40GB",), 5120, 1215),
+    Product(("20b0",), ("A100-SXM4-40GB",), 5120, 1215, nvlinks=12),
     Product(("20b5",), ("A100 80GB PCIe", "A100-PCIE-80GB"), 5120, 1512),
-    Product(("20b2",), ("A100-SXM4-80GB",), 5120, 1593),
+    Product(("20b2",), ("A100-SXM4-80GB",), 5120, 1593, nvlinks=12),
     Product(("20b7",), ("A30",), 3072, 1215),
     Product(("2235",), ("A40",), 384, 7251),
     Product(("2236", "2237"), ("A10", "A10G"), 384, 6251),
@@ -96,15 +100,16 @@ PRODUCTS = (
     Product(("26b2",), ("RTX 5000 Ada Generation",), 256, 9001),
     Product(("26b1",), ("RTX 6000 Ada Generation",), 384, 10001),
     Product(("2331",), ("H100 PCIe",), 5120, 1593),
-    Product(("2330",), ("H100 80GB HBM3",), 5120, 2619),
+    Product(("2330",), ("H100 80GB HBM3",), 5120, 2619, nvlinks=18),
     Product(("2321",), ("H100 NVL",), 6016, 2619),
     Product(("2342",), ("GH200 120GB", "GH200 480GB"), 6144, 2619, chip_to_chip=True),
     Product(("2348",), (), 0, 0, chip_to_chip=True),
-    Product(("2335", "233b"), ("H200", "H200 NVL"), 6144, 3201, 4800),
-    Product(("2901",), ("B200",), 7680, 3996),
-    Product(("2941",), ("GB200",), 7936, 3996, chip_to_chip=True),
-    Product(("3182",), ("B300",), 8192, 0, 8000),
-    Product(("31c2",), ("GB300",), 8192, 0, 8000, chip_to_chip=True),
+    Product(("2335",), ("H200",), 6144, 3201, 4800, nvlinks=18),
+    Product(("233b",), ("H200 NVL",), 6144, 3201, 4800),
+    Product(("2901",), ("B200",), 7680, 3996, nvlinks=18),
+    Product(("2941",), ("GB200",), 7936, 3996, chip_to_chip=True, nvlinks=18),
+    Product(("3182",), ("B300",), 8192, 0, 8000, nvlinks=18),
+    Product(("31c2",), ("GB300",), 8192, 0, 8000, chip_to_chip=True, nvlinks=18),
     Product(("2d04",), ("GeForce RTX 5060 Ti",), 128, 14001, lanes=8),
     Product(("2f04",), ("GeForce RTX 5070",), 192, 14001),
     Product(("2c05",), ("GeForce RTX 5070 Ti",), 256, 14001),

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
+from nodecheck.checks.gpu.commands import show_processes
 from nodecheck.checks.gpu.facts import Gpu
-from nodecheck.checks.gpu.wording import evidence, from_driver, labels, ours, selector
+from nodecheck.checks.gpu.wording import evidence, from_driver, label, labels, ours
 from nodecheck.checks.seen import Seen
 from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity
 from nodecheck.units import gib
+
+_PROGRAMS_NAMED = 3
 
 
 def judge_mig(seen: Seen) -> Iterator[Finding]:
@@ -44,8 +48,7 @@ def judge_persistence(seen: Seen) -> Iterator[Finding]:
             summary="Persistence mode, which keeps the driver loaded between programs, is off",
             evidence=tuple(evidence(gpu, "persistence mode disabled", "enabled") for gpu in cards),
             impact="The first program after a pause waits for the driver to start the card, and "
-            "volatile "
-            "error counts begin again at 0",
+            "volatile error counts begin again at 0",
             remedy=Remedy(
                 text="Run nvidia-persistenced, or turn the mode on",
                 action=Action.CHANGE_SETTING,
@@ -88,8 +91,28 @@ def _memory_evidence(gpu: Gpu) -> Evidence:
     )
 
 
-def _used(gpu: Gpu) -> int:
-    return gpu.memory_used_bytes or 0
+class _Room(NamedTuple):
+    """Memory that one program can have: a card's, or a MIG instance's."""
+
+    gpu: Gpu
+    name: str
+    total: int
+    used: int
+
+
+def _rooms(seen: Seen) -> list[_Room]:
+    rooms = []
+    for gpu in ours(seen):
+        if gpu.mig:
+            rooms += [
+                _Room(gpu, f"{label(gpu)}, MIG {instance.profile or 'instance'}", total, used)
+                for instance in gpu.mig_instances
+                if (total := instance.memory_bytes or 0)
+                and (used := instance.memory_used_bytes) is not None
+            ]
+        elif gpu.memory_bytes:
+            rooms.append(_Room(gpu, label(gpu), gpu.memory_bytes, gpu.memory_used_bytes or 0))
+    return rooms
 
 
 def judge_memory_in_use(seen: Seen) -> Iterator[Finding]:
@@ -97,34 +120,54 @@ def judge_memory_in_use(seen: Seen) -> Iterator[Finding]:
     workload, limits = seen.workload, seen.policy.thresholds
     if workload is None or not workload.named_by_user:
         return
-    cards = [gpu for gpu in ours(seen) if gpu.memory_bytes and not gpu.mig]
-    held = [gpu for gpu in cards if _used(gpu) > limits.gpu_memory_idle_bytes]
+    rooms = _rooms(seen)
+    held = [room for room in rooms if room.used > limits.gpu_memory_idle_bytes]
     if not held:
         return
-    total = sum(gpu.memory_bytes or 0 for gpu in cards)
-    free = total - sum(map(_used, cards))
+    total, free = _for_one_program(rooms)
     crowded_out = free < workload.weight_bytes_shipped <= total
+    cards = list({id(room.gpu): room.gpu for room in held}.values())
     yield Finding(
         id="gpu.memory_in_use",
         severity=Severity.CRITICAL if crowded_out else Severity.WARNING,
-        subject=labels(held),
-        summary=f"{gib(sum(map(_used, held)))} of GPU memory are in use by others",
-        evidence=tuple(
-            Evidence(
-                value=f"{labels([gpu])}: {gib(_used(gpu))} of {gib(gpu.memory_bytes or 0)} used",
-                source=from_driver(gpu),
-                expected=f"at most {gib(limits.gpu_memory_idle_bytes)}",
-                basis="gpu_memory_idle_bytes: more than an idle card's contexts",
-            )
-            for gpu in held
+        subject=labels(cards),
+        summary=f"{gib(sum(room.used for room in held))} of GPU memory are in use by others",
+        evidence=(
+            *(
+                Evidence(
+                    value=f"{room.name}: {gib(room.used)} of {gib(room.total)} used",
+                    source=from_driver(room.gpu),
+                    expected=f"at most {gib(limits.gpu_memory_idle_bytes)}",
+                    basis="gpu_memory_idle_bytes: more than an idle card's contexts",
+                )
+                for room in held
+            ),
+            *(piece for gpu in cards for piece in _holders(gpu)),
         ),
         impact=f"{gib(max(0, free))} free for {gib(workload.weight_bytes_shipped)} of weights"
         + (": the model no longer fits" if crowded_out else ""),
         remedy=Remedy(
             text="Stop what holds the memory, or choose another card",
             action=Action.RESTART_ENGINE,
-            commands=(f"nvidia-smi -i {selector(held)} -q -d PIDS",),
+            commands=show_processes(cards),
             cost="The other work ends",
         ),
         owner=Owner.USER,
     )
+
+
+def _for_one_program(rooms: list[_Room]) -> tuple[int, int]:
+    """Memory in all and free: of all cards together, or of the best instance where all are cut."""
+    whole = [room for room in rooms if not room.gpu.mig]
+    if whole:
+        return sum(room.total for room in whole), sum(room.total - room.used for room in whole)
+    return max(room.total for room in rooms), max(room.total - room.used for room in rooms)
+
+
+def _holders(gpu: Gpu) -> Iterator[Evidence]:
+    """The programs that hold most; those of other containers have no name here."""
+    programs = sorted(gpu.processes or (), key=lambda each: -(each.memory_bytes or 0))
+    for each in programs[:_PROGRAMS_NAMED]:
+        name = (each.name or "a program of another container").rpartition("/")[2][:40]
+        size = f": {gib(each.memory_bytes)}" if each.memory_bytes else ""
+        yield Evidence(value=f"{name} (process {each.pid}){size}", source=from_driver(gpu))

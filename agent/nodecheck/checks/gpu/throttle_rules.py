@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from nodecheck.checks.gpu.clocks import (
     HW_THERMAL,
@@ -14,8 +16,9 @@ from nodecheck.checks.gpu.clocks import (
     in_brackets,
     limit,
 )
+from nodecheck.checks.gpu.commands import default_power, show_heat, show_power
 from nodecheck.checks.gpu.facts import Gpu
-from nodecheck.checks.gpu.wording import evidence, labels, ours, selector
+from nodecheck.checks.gpu.wording import evidence, labels, ours
 from nodecheck.checks.seen import Seen
 from nodecheck.model import Action, Finding, Owner, Remedy, Severity
 from nodecheck.units import percent
@@ -32,10 +35,9 @@ def _held_by(seen: Seen, reason: str, *, but: tuple[str, ...] = ()) -> list[Gpu]
 
 _COOLING = Remedy(
     text="Check fans, airflow, inlet temperature and dust; passive cards need the server's fans "
-    "at the "
-    "speed that the vendor asks for",
+    "at the speed that the vendor asks for",
     action=Action.CHANGE_SETTING,
-    commands=("nvidia-smi -q -d TEMPERATURE,PERFORMANCE", "sudo ipmitool sdr type fan"),
+    commands=("sudo ipmitool sdr type fan",),
     cost="None for looking; the node is off for cleaning",
 )
 
@@ -48,6 +50,7 @@ class _Slowdown(NamedTuple):
     reason: str
     summary: str
     remedy: Remedy
+    show: Callable[[Sequence[Gpu]], tuple[str, ...]]
 
 
 _BRAKE = _Slowdown(
@@ -57,12 +60,12 @@ _BRAKE = _Slowdown(
     "The server's power brake slows the GPU down",
     Remedy(
         text="Check power supplies and their redundancy, the card's power cabling and the power "
-        "cap "
-        "that the management controller sets",
+        "cap that the management controller sets",
         action=Action.RESEAT,
         commands=("sudo ipmitool sdr type 'Power Supply'", "sudo ipmitool dcmi power reading"),
         cost="The node is off for work on cables",
     ),
+    show_power,
 )
 _TOO_HOT = _Slowdown(
     "gpu.hw_thermal_slowdown",
@@ -70,6 +73,7 @@ _TOO_HOT = _Slowdown(
     HW_THERMAL,
     "The GPU is too hot and has cut its clocks",
     _COOLING,
+    show_heat,
 )
 _WARM = _Slowdown(
     "gpu.sw_thermal_slowdown",
@@ -77,6 +81,7 @@ _WARM = _Slowdown(
     SW_THERMAL,
     "The GPU or its memory is above its operating temperature",
     _COOLING,
+    show_heat,
 )
 
 
@@ -94,7 +99,9 @@ def _slowed(seen: Seen, kind: _Slowdown, cards: list[Gpu]) -> Iterator[Finding]:
             for gpu in cards
         ),
         impact=clock_impact(cards, "The card works below the clocks that it could have"),
-        remedy=kind.remedy,
+        remedy=msgspec.structs.replace(
+            kind.remedy, commands=(*kind.show(cards), *kind.remedy.commands)
+        ),
         owner=Owner.HARDWARE,
     )
 
@@ -173,13 +180,9 @@ def judge_power_limit(seen: Seen) -> Iterator[Finding]:
         else "None now: the card is not held by it",
         remedy=Remedy(
             text="If the limit was not set on purpose, set the default again and read it back: "
-            "some "
-            "cards refuse without saying so",
+            "some cards refuse without saying so",
             action=Action.CHANGE_SETTING,
-            commands=tuple(
-                f"sudo nvidia-smi -i {selector([gpu])} -pl {gpu.default_power_limit_watts:.0f}"
-                for gpu in cards
-            ),
+            commands=default_power(cards),
             cost="More power and heat",
         ),
         owner=Owner.OPERATOR,

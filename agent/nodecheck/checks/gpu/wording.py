@@ -5,12 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from nodecheck.checks.gpu.facts import Gpu
+from nodecheck.checks.gpu.facts import MAKERS, Gpu
 from nodecheck.checks.seen import Seen
 from nodecheck.model import Action, Evidence, Remedy
 
 NVIDIA, AMD, INTEL = "nvidia", "amd", "intel"
-_MAKERS = {NVIDIA: "NVIDIA", AMD: "AMD", INTEL: "Intel"}
+FOREIGN_DRIVERS = ("vfio-pci", "pci-stub", "xen-pciback")
+"""Drivers that keep a card for a guest."""
+
+AMPERE = 8
+"""Major number of the compute capability from which cards with NVLink are reset one by one."""
+
+_SOURCES = {"nvml": "NVML", "nvidia-smi": "nvidia-smi", "sysfs": "sysfs", "amd-smi": "amd-smi"}
+"""How a driver's own sources are called, the one that counts first."""
+
 _ADDRESS = re.compile(r"\b(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.[0-7])?\b")
 
 _RESTART = {
@@ -37,14 +45,12 @@ def card_key(address: str | None) -> str | None:
 
 def maker_of(gpu: Gpu) -> str:
     """The maker's name, "" for one without a row."""
-    return _MAKERS.get(gpu.vendor or "", "")
+    return MAKERS.get(gpu.vendor or "", "")
 
 
 def label(gpu: Gpu) -> str:
     """`GPU 1 (NVIDIA L40, 0000:02:00.0)`, with what of it is known."""
-    about = [text for text in (gpu.name or maker_of(gpu), gpu.pci_address) if text]
-    number = "GPU" if gpu.index is None else f"GPU {gpu.index}"
-    return f"{number} ({', '.join(about)})" if about else number
+    return gpu.label
 
 
 def labels(gpus: Iterable[Gpu]) -> str:
@@ -60,8 +66,7 @@ def selector(gpus: Iterable[Gpu]) -> str:
 
 def is_ours(gpu: Gpu, seen: Seen) -> bool:
     """Whether the card was given to this process: not another container's, job's or guest's."""
-    absent = gpu.device_file is False and seen.facts.virt.container is not None
-    return gpu.granted is not False and not absent
+    return seen.facts.grants(gpu)
 
 
 def ours(seen: Seen) -> list[Gpu]:
@@ -71,7 +76,12 @@ def ours(seen: Seen) -> list[Gpu]:
 
 def from_driver(gpu: Gpu) -> str:
     """Where the driver's figures of a card were read."""
-    return "NVML" if "nvml" in gpu.seen_by else "nvidia-smi"
+    return next((name for source, name in _SOURCES.items() if source in gpu.seen_by), "nvidia-smi")
+
+
+def is_told(gpu: Gpu) -> bool:
+    """Whether the card's driver said anything of it: PCI and /proc know cards without it."""
+    return not _SOURCES.keys().isdisjoint(gpu.seen_by)
 
 
 def evidence(
@@ -97,11 +107,60 @@ def power_cycle(seen: Seen, text: str, cost: str) -> Remedy:
     )
 
 
-def reset(gpus: Iterable[Gpu], text: str, cost: str = "Work on the card ends; seconds") -> Remedy:
-    """Reset cards after their work has been moved away."""
+def reset(
+    gpus: Iterable[Gpu], seen: Seen, text: str, cost: str = "Work on the card ends; seconds"
+) -> Remedy:
+    """Reset cards after their work has been moved away, and what that takes on this node."""
+    cards = list(gpus)
+    virt = seen.facts.virt
+    restart = _RESTART.get(virt.platform or "", ()) if virt.guest else ()
     return Remedy(
-        text=text,
+        text=". ".join((text, *_reset_notes(cards, seen))),
         action=Action.RESET_GPU,
-        commands=(f"sudo nvidia-smi --gpu-reset -i {selector(gpus)}",),
+        commands=(*_reset_commands(cards, seen), *restart),
         cost=cost,
     )
+
+
+def _reset_notes(cards: list[Gpu], seen: Seen) -> Iterable[str]:
+    """What else has to be done, by the manual of nvidia-smi (--gpu-reset)."""
+    theirs = any(gpu.vendor in (NVIDIA, None) for gpu in cards)
+    daemon = ", nvidia-persistenced" if theirs else ""
+    yield f"First stop what uses it: programs, monitoring, a display{daemon}"
+    if _together(cards, seen):
+        yield "All cards that NVLink connects are reset in one command"
+    elif seen.facts.gpu.nvswitches and any(_generation(gpu) == AMPERE for gpu in cards):
+        yield "The fabric manager has to run for it"
+    if any(gpu.mig for gpu in cards):
+        yield "The work of all MIG instances on it ends"
+    if seen.facts.virt.container is not None:
+        yield "It is done on the host, not in the container"
+    if seen.facts.virt.guest:
+        yield "Where the guest may not reset it, stop and start the whole virtual machine"
+
+
+def _together(cards: list[Gpu], seen: Seen) -> bool:
+    """Before Ampere, or without a fabric manager on a system with switches, peers go along."""
+    linked = [gpu for gpu in cards if any(link.active for link in gpu.nvlinks or ())]
+    old = any((number := _generation(gpu)) is not None and number < AMPERE for gpu in linked)
+    facts = seen.facts.gpu
+    return old or bool(linked and facts.nvswitches and facts.fabric_manager is False)
+
+
+def _generation(gpu: Gpu) -> int | None:
+    """The major number of the compute capability."""
+    major = (gpu.compute_capability or "").partition(".")[0]
+    return int(major) if major.isascii() and major.isdigit() else None
+
+
+def _reset_commands(cards: list[Gpu], seen: Seen) -> Iterable[str]:
+    nvidia = [gpu for gpu in cards if gpu.vendor in (NVIDIA, None)]
+    if nvidia and _together(nvidia, seen):
+        nvidia = [g for g in ours(seen) if any(link.active for link in g.nvlinks or ())]
+    if nvidia:
+        yield f"sudo nvidia-smi --gpu-reset -i {selector(nvidia)}"
+    for gpu in cards:
+        if gpu.vendor == AMD:
+            yield f"sudo amd-smi reset --gpureset --gpu {selector([gpu])}"
+        elif gpu.vendor == INTEL:
+            yield f"echo 1 | sudo tee /sys/bus/pci/devices/{selector([gpu])}/reset"

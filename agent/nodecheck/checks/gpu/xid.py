@@ -9,22 +9,31 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from nodecheck.checks.gpu.nvml_words import RECOVERY_ACTIONS
 from nodecheck.checks.kernel_log.facts import Xid
 from nodecheck.model import Action, Severity
 
 FALLEN_OFF, ROW_REMAPPED, REMAP_FAILED, RECOVERY_ACTION = 79, 63, 64, 154
+CLEAN_UP = 45
 MEMORY_CODES = (48, 95, 140, 171, 172)
 """Uncorrectable memory errors: the ECC counters count the same events."""
 
+NVLINK_CODES = (74, 136, *range(144, 151), 155)
+"""Events of a card's NVLinks."""
+
+_LINK_EVENT = 149
 _HARMLESS_REMAP = re.compile(r"already pending remapping")
+_CAUSE = re.compile(r"caused by previous Xid (\d{1,3})\b")
 _RECOVERY = re.compile(r"changed from .*? to 0x([0-9a-fA-F]{1,4})")
-_RECOVERY_STEPS = {
-    1: ("reset the GPU", Action.RESET_GPU),
-    2: ("reboot the node", Action.REBOOT),
-    3: ("stop traffic between cards", Action.RESTART_ENGINE),
-    4: ("drain, then reset the GPU", Action.RESET_GPU),
-    5: ("restart the IMEX service of the domain", Action.RESTART_ENGINE),
+RECOVERY_STEPS = {
+    "reset_gpu": ("reset the GPU", Action.RESET_GPU),
+    "reboot": ("reboot the node", Action.REBOOT),
+    "drain_p2p": ("stop the traffic between cards", Action.RESTART_ENGINE),
+    "drain_and_reset": ("drain the card, then reset it", Action.RESET_GPU),
+    "recover_imex": ("restart the IMEX service of the domain", Action.RESTART_ENGINE),
+    "reset_bus": ("reset the PCIe bus above the card, which a reboot does too", Action.REBOOT),
 }
+"""What the driver asks for, as in Gpu.recovery_action -> the step."""
 
 
 class Meaning(NamedTuple):
@@ -88,30 +97,42 @@ CATALOGUE: dict[int, Meaning] = {
         Action.RESET_GPU,
         {
             (109,): "timeout while switching programs",
-            (142,): "video encoder error",
             (155,): "an NVLink was taken down on purpose",
-            (157,): "no spare left for a faulty resource",
-            (159,): "error on the link to the CPU",
-            (167,): "fatal PCIe timeout",
-            (169,): "the security controller halted",
             (171,): "uncorrectable error in the card's DRAM",
             (172,): "uncorrectable error in the card's SRAM",
         },
     ),
     **_rows(
         _WARNING,
+        "ask the vendor's support with the driver's log",
+        Action.INSPECT_HARDWARE,
+        {
+            (142,): "video encoder error",
+            (157,): "no spare left for a faulty resource; the card may go on working",
+            (159,): "error on the link to the CPU",
+            (169,): "the security controller halted",
+        },
+    ),
+    **_rows(
+        _WARNING,
         "check the card's slot, riser and power",
         Action.RESEAT,
-        {(32,): "corrupted command stream, most often from a bad PCIe path"},
+        {
+            (32,): "corrupted command stream, most often from a bad PCIe path",
+            (167,): "fatal PCIe timeout",
+        },
     ),
     **_rows(
         _WARNING,
         "update the driver on host and guest",
         Action.RELOAD_DRIVER,
-        {
-            (78,): "a virtual GPU could not start",
-            (151,): "key rotation failed (confidential computing)",
-        },
+        {(78,): "a virtual GPU could not start"},
+    ),
+    **_rows(
+        _WARNING,
+        "restart the virtual machine",
+        Action.COLD_RESTART,
+        {(151,): "key rotation failed (confidential computing)"},
     ),
     **_rows(
         _INFO,
@@ -121,23 +142,41 @@ CATALOGUE: dict[int, Meaning] = {
             (8, 11, 25): "a program's command stream stopped or was invalid",
             (13,): "a program's kernel failed",
             (31,): "page fault by a program",
-            (43,): "a program was stopped after its own fault",
-            (45,): "clean-up after another error or a killed program",
             (60,): "video processor error",
             (69,): "invalid graphics command",
             (80,): "corrupted data sent to the GPU",
-            (137,): "NVLink access without permission, most often by the program",
             (39, 40, 41, 70, 71, 72, 75, 76, 77, 85, *range(126, 136)): "copy engine error",
             (68, 82, 83, 84, 86, 88, 89, *range(96, 106), 139): "error in a video or image engine",
         },
     ),
     **_rows(
         _INFO,
+        "nothing on the card; look at the program first",
+        Action.NONE,
+        {
+            (43,): "a program was stopped after its own fault",
+            (137,): "NVLink access without permission, most often by the program",
+        },
+    ),
+    **_rows(
+        _INFO,
+        "look for the event before it; standing alone on a system with NVSwitches it asks for a "
+        "restart of the fabric manager",
+        Action.NONE,
+        {(CLEAN_UP,): "clean-up after another error or a killed program"},
+    ),
+    **_rows(
+        _INFO,
         "restart the affected program; reset the card when convenient",
         Action.RESET_GPU,
+        {(94,): "uncorrectable memory error, contained to one program"},
+    ),
+    **_rows(
+        _INFO,
+        "reset the card when convenient",
+        Action.RESET_GPU,
         {
-            (63,): "a faulty memory row was set aside",
-            (94,): "uncorrectable memory error, contained to one program",
+            (63,): "faulty memory was set aside",
             (156,): "a faulty resource was set aside",
         },
     ),
@@ -154,10 +193,22 @@ CATALOGUE: dict[int, Meaning] = {
             (106, 107): "test message",
             (121,): "corrected errors on the link to the CPU",
             (141,): "error in a driver fast path",
+            (152, 153): "deep learning accelerator error",
             (160, 161): "memory channel retired",
             (162, 163, 164, 165): "state of the power smoothing circuit",
             (166, 170): "confidential computing event on NVLink",
             (168,): "reduced memory capacity, expected with ECC off",
+        },
+    ),
+    **_rows(
+        _INFO,
+        "read the driver's text: no step is published",
+        Action.NONE,
+        {
+            (173,): "failure of the link to the CPU, by the driver's own name for it",
+            (174,): "a program was killed, by the driver's own name for it",
+            (175,): "error of the memory subsystem, by the driver's own name for it",
+            (176,): "corrected PCIe error, by the driver's own name for it",
         },
     ),
 }
@@ -179,6 +230,8 @@ def meaning(event: Xid) -> Meaning | None:
         return known._replace(severity=Severity.INFO, step="none", action=Action.NONE)
     if event.code == 74 or event.code in range(144, 151):
         return known._replace(severity=_nvlink_severity(event))
+    if event.code == CLEAN_UP and (cause := _CAUSE.search(event.text)):
+        return known._replace(text=f"clean-up after Xid {cause[1]}", step=f"see Xid {cause[1]}")
     return known
 
 
@@ -190,13 +243,22 @@ def _recovery(event: Xid) -> Meaning | None:
     value = int(match[1], 16)
     if value == 0:
         return None
-    step, action = _RECOVERY_STEPS.get(value, ("read the text", Action.NONE))
     severity = Severity.INFO if event.recovered else Severity.CRITICAL
-    return Meaning("the driver asks for recovery", severity, step, action)
+    return asked(RECOVERY_ACTIONS.get(value, ""))._replace(severity=severity)
+
+
+def asked(recovery_action: str) -> Meaning:
+    """What the driver wants done with a card, by the name of it in Gpu.recovery_action."""
+    step, action = RECOVERY_STEPS.get(recovery_action, ("read the driver's log", Action.NONE))
+    return Meaning("the driver asks for recovery", Severity.CRITICAL, step, action)
 
 
 def _nvlink_severity(event: Xid) -> Severity:
-    """NVLink events say in words whether they are fatal."""
+    """NVLink events say in words whether they are fatal; 149 names what it saw."""
+    if event.code == _LINK_EVENT and "LINK_DOWN" in event.text:
+        return Severity.CRITICAL
+    if event.code == _LINK_EVENT and "BER_EVENT" in event.text:
+        return Severity.INFO
     if re.search(r"\bnon-?fatal\b", event.text, re.IGNORECASE):
         return Severity.INFO
     if event.code == 74 or re.search(r"\bfatal\b", event.text, re.IGNORECASE):

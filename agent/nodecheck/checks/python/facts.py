@@ -21,7 +21,12 @@ class Library(Struct, frozen=True, kw_only=True):
 
 
 class PythonFacts(Struct, frozen=True, kw_only=True):
-    """`interpreter` is None where none was named: then nothing was tried."""
+    """`interpreter` is None where none was named: then nothing was tried.
+
+    `torch_archs` are the generations of cards that its torch has code for: sm_90 (a binary),
+    compute_90 (PTX) or gfx942; None where torch does not say, or is built without.
+    """
 
     interpreter: str | None = None
     libraries: tuple[Library, ...] = ()
+    torch_archs: tuple[str, ...] | None = None

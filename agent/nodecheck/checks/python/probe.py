@@ -48,8 +48,15 @@ _IMPORT = (
     "importlib.import_module(sys.argv[1])\n"
     f"print('\\n{MARK}imported', flush=True)\n"
     "import os\n"
+    "if sys.argv[1] == 'torch':\n"
+    "    try:\n"  # torch.cuda.get_arch_list() asks the driver first, which wakes cards
+    "        flags = sys.modules['torch']._C._cuda_getArchFlags()\n"
+    f"        print('{MARK}archs', flags, flush=True)\n"
+    "    except Exception:\n"
+    "        pass\n"
     "os._exit(0)\n"  # what goes wrong at exit is not the import's
 )
+_ARCH = re.compile(r"\b(?:sm|compute)_\d{2,4}[af]?\b|\bgfx[0-9a-f]{1,5}(?:-[0-9a-z-]{1,20})?")
 _REFUSAL = re.compile(
     r"baseline optimizations:\s*\([^()]{0,200}\)[^()]{0,80}\([^()]{0,200}\)\.?"
     r"|compiled to use \S{1,40}(?: \S{1,40}){0,6} instructions, but [^\n]{0,200}"
@@ -75,12 +82,13 @@ def probe(reader: Reader, interpreter: str) -> PythonFacts:
         itself = _library("python", None, output)
         reader.gap("libraries", Reason.FAILED, f"{interpreter}: {itself.detail or 'not a Python'}")
         return PythonFacts(interpreter=interpreter, libraries=(itself,))
-    return PythonFacts(interpreter=interpreter, libraries=_tried(reader, interpreter, versions))
-
-
-def _tried(reader: Reader, interpreter: str, versions: dict[str, str]) -> tuple[Library, ...]:
     modules = {DISTRIBUTIONS[name]: version for name, version in versions.items()}
-    return tuple(_try(reader, interpreter, module, modules[module]) for module in modules)
+    tried = [_try(reader, interpreter, module, modules[module]) for module in modules]
+    return PythonFacts(
+        interpreter=interpreter,
+        libraries=tuple(library for library, _ in tried),
+        torch_archs=next((archs for _, archs in tried if archs), None),
+    )
 
 
 def _run(reader: Reader, interpreter: str, *arguments: str, seconds: float) -> Output:
@@ -99,7 +107,10 @@ def _listed(text: str) -> dict[str, str] | None:
     return {name: str(found[name])[:40] for name in DISTRIBUTIONS if name in found}
 
 
-def _try(reader: Reader, interpreter: str, module: str, version: str) -> Library:
+def _try(
+    reader: Reader, interpreter: str, module: str, version: str
+) -> tuple[Library, tuple[str, ...]]:
+    """What became of an import, and what torch has code for."""
     name = module.partition(".")[0]
     try:
         output = _run(reader, interpreter, _IMPORT, module, seconds=IMPORT_SECONDS)
@@ -107,10 +118,16 @@ def _try(reader: Reader, interpreter: str, module: str, version: str) -> Library
         outcome = "timeout" if error.reason is Reason.TIMEOUT else "failed"
         detail = f"import {module}: {_without_script(error.detail)}"
         reader.gap("libraries", error.reason, detail)
-        return Library(name=name, version=version, outcome=outcome, detail=detail)
-    if output.text.rstrip().endswith(f"{MARK}imported"):
-        return Library(name=name, version=version, outcome="ok")
-    return _library(name, version, output)
+        return Library(name=name, version=version, outcome=outcome, detail=detail), ()
+    if f"\n{MARK}imported" in output.text:
+        return Library(name=name, version=version, outcome="ok"), _archs(output.text)
+    return _library(name, version, output), ()
+
+
+def _archs(text: str) -> tuple[str, ...]:
+    """The generations of cards that torch printed, none where it is built without CUDA or ROCm."""
+    said = re.search(rf"^{MARK}archs ([^\n]{{1,2000}})$", text, re.MULTILINE)
+    return tuple(_ARCH.findall(said[1])) if said else ()
 
 
 def _without_script(detail: str) -> str:

@@ -216,7 +216,7 @@ def _demand(seen: Seen, work: Workload, engine: str, cards: node.Cards, spread: 
 
 def _free(seen: Seen, cards: node.Cards, number: int) -> list[int]:
     """Free bytes of the roomiest cards, so many; nothing where that of a card is not known."""
-    if any(g.unified_memory and not g.memory_bytes for g in cards.gpus):
+    if cards.share_memory:
         shared = node.free_ram_bytes(seen)
         return [shared] if shared is not None and number == 1 else []
     if any(g.mig for g in cards.gpus):
@@ -285,7 +285,7 @@ def _note(cards: node.Cards) -> str | None:
     """What the room rests on."""
     if any(g.mig for g in cards.gpus):
         return "MIG: a job gets an instance, whose size is not the card's"
-    if any(g.unified_memory and not g.memory_bytes for g in cards.gpus):
+    if cards.share_memory:
         return "the GPU shares the system's memory"
     used = sum(g.memory_used_bytes or 0 for g in cards.gpus)
     return f"other programs use {gib(used)} of VRAM" if used > max(GIB, cards.idle_bytes) else None

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from nodecheck.judge.gate.answers import WORST_FIRST, Answer
 from nodecheck.judge.gate.requirements import requirements
-from nodecheck.judge.verdict import unjudged, without
+from nodecheck.judge.verdict import status_of, unjudged, without
 from nodecheck.model import Finding, Status, Struct, faults
 from nodecheck.policy import Policy
 from nodecheck.report import Report
@@ -14,6 +14,8 @@ from nodecheck.units import count
 
 NODE = "node"
 EXPIRED = "waiver expired on "
+_SAME_AS = {"gpus": "gpu.count_low"}
+"""A requirement that is not met -> the finding that says the same."""
 
 
 class Gate(Struct, frozen=True, kw_only=True):
@@ -25,7 +27,8 @@ class Gate(Struct, frozen=True, kw_only=True):
 
 def gate(report: Report, policy: Policy, model: Answer | None) -> Gate:
     """Judge a diagnosed report against the policy's requirements; `model` is one answer more."""
-    asked = [*([model] if model else []), *requirements(report, policy), _node(report, policy)]
+    required = [*([model] if model else []), *requirements(report, policy)]
+    asked = [*required, _node(report, policy, required)]
     answers = sorted(asked, key=lambda answer: WORST_FIRST.index(answer.status))
     return Gate(status=answers[0].status, answers=tuple(answers))
 
@@ -40,16 +43,20 @@ def expired_waivers(findings: Iterable[Finding]) -> tuple[str, ...]:
     )
 
 
-def _node(report: Report, policy: Policy) -> Answer:
-    """The node's own status, by its worst finding."""
-    found = faults(report.findings)
+def _node(report: Report, policy: Policy, required: Iterable[Answer]) -> Answer:
+    """The node's own status, by its worst finding that no requirement's answer tells already."""
+    told = {_SAME_AS.get(answer.name) for answer in required if answer.status is Status.CRITICAL}
+    findings = tuple(finding for finding in report.findings if finding.id not in told)
+    other = " else" if len(findings) < len(report.findings) else ""
+    missing, found = unjudged(report, policy), faults(findings)
+    status = status_of(findings, missing) if other else report.verdict.status
     if found:
         first = next(iter(expired_waivers(found[:1])), found[0].id).partition(": ")[0]
         text = f"node: {first}{f' and {len(found) - 1} more' if len(found) > 1 else ''}"
-    elif report.verdict.status is Status.OK:
-        waived = sum(finding.waived is not None for finding in report.findings)
+    elif status is Status.OK:
+        waived = sum(finding.waived is not None for finding in findings)
         but = f" but {count(waived, 'waived finding')}" if waived else ""
-        text = f"nothing{but} was found that holds this node back"
+        text = f"nothing{other}{but} was found that holds this node back"
     else:
-        text = "; ".join(without(report, unjudged(report, policy)))
-    return Answer(name=NODE, status=report.verdict.status, text=text)
+        text = "; ".join(without(report, missing))
+    return Answer(name=NODE, status=status, text=text)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nodecheck.checks.pcie.link import GENERATIONS, Link, in_guest, links
+from nodecheck.checks.pcie.link import Link, in_guest, links
 from nodecheck.checks.pcie.speed_rules import is_loaded
 from nodecheck.checks.seen import Seen
 from nodecheck.judge.gate.answers import Answer, worst
 from nodecheck.judge.gate.gpus import looked_in_vain, usable, why_no_more
+from nodecheck.links import GENERATIONS
 from nodecheck.model import Status, Struct
 from nodecheck.policy import Policy
 from nodecheck.quantities import parse_link

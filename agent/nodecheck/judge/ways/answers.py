@@ -8,6 +8,8 @@ from nodecheck.model import Strategy, Viability
 
 TOKENS = "tok/s"
 
+SHARED_MEMORY = "the GPU shares the system's memory; its size is not the card's"
+
 ORDER = (Viability.VIABLE, Viability.MARGINAL, Viability.UNKNOWN, Viability.NOT_VIABLE)
 """The best verdict first."""
 

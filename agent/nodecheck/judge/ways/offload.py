@@ -18,7 +18,13 @@ from nodecheck.judge.rates.ceilings import Range, tokens_per_second
 from nodecheck.judge.rates.cpu_stage import CpuStage, cpu_stage, stage_of
 from nodecheck.judge.rates.gpu_stage import gpu_limit, gpu_seconds
 from nodecheck.judge.rates.reads import Reads, Share, reads, running, together
-from nodecheck.judge.ways.answers import TOKENS, refused, speed_viability, unknown
+from nodecheck.judge.ways.answers import (
+    SHARED_MEMORY,
+    TOKENS,
+    refused,
+    speed_viability,
+    unknown,
+)
 from nodecheck.model import Point, Strategy, Struct
 from nodecheck.serving import Curve, Workload
 from nodecheck.units import GB, gib
@@ -119,6 +125,8 @@ def split_of(seen: Seen, work: Workload, cards: node.Cards, on_cpu: Share) -> Sp
     stage = stage_of(seen, on_cpu)
     if isinstance(stage, str):
         return stage
+    if cards.share_memory:
+        return SHARED_MEMORY
     rate = cards.split_rate
     if rate is None:
         return "the VRAM rate of a card is not known"

@@ -18,7 +18,13 @@ from nodecheck.judge.rates import ceilings
 from nodecheck.judge.rates.ceilings import Range
 from nodecheck.judge.rates.gpu_stage import gpu_limit, gpu_seconds, starts
 from nodecheck.judge.rates.reads import NOTHING_READ, context_tokens, reads
-from nodecheck.judge.ways.answers import TOKENS, refused, speed_viability, unknown
+from nodecheck.judge.ways.answers import (
+    SHARED_MEMORY,
+    TOKENS,
+    refused,
+    speed_viability,
+    unknown,
+)
 from nodecheck.model import Strategy, Struct, Viability
 from nodecheck.serving import Workload
 from nodecheck.units import GB, count, gib
@@ -119,9 +125,8 @@ def _known_rate(gpu: Gpu) -> float:
 
 def gpu_resident(seen: Seen, work: Workload, cards: node.Cards) -> Strategy:
     """All of the model in VRAM: held by what a token reads over the cards' rate."""
-    if any(gpu.unified_memory and not gpu.memory_bytes for gpu in cards.gpus):
-        why = "the GPU shares the system's memory; its size is not the card's"
-        return unknown("gpu-resident", why)
+    if cards.share_memory:
+        return unknown("gpu-resident", SHARED_MEMORY)
     if not reads(seen, work).whole.weight_bytes.high:
         return unknown("gpu-resident", NOTHING_READ)
     place = place_of(seen, work, cards)

@@ -1,0 +1,291 @@
+"""Judges the NVLinks of the cards and the fabric that NVSwitches make of them.
+
+A link is down only where its product has it for certain: a bridge may not be fitted, a guest may
+have got cards without their links, MIG switches them off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nodecheck.checks.gpu import products
+from nodecheck.checks.gpu.count_rules import too_few
+from nodecheck.checks.gpu.facts import Gpu, NvLink
+from nodecheck.checks.gpu.presence_rules import lost_cards
+from nodecheck.checks.gpu.wording import (
+    FOREIGN_DRIVERS,
+    NVIDIA,
+    card_key,
+    evidence,
+    labels,
+    ours,
+    reset,
+)
+from nodecheck.checks.gpu.xid import NVLINK_CODES
+from nodecheck.checks.seen import Seen
+from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity
+from nodecheck.units import count, gb_per_second, listed
+
+COMPLETED = "completed"
+CUDA_NOT_READY = 802
+"""CUDA's "system not yet initialized"."""
+
+LINKS_NAMED = 6
+
+
+def unready_cards(seen: Seen) -> list[Gpu]:
+    """Cards whose fabric is not ready or ended in an error; MIG mode takes a card out of it."""
+    if seen.facts.gpu.state != "ok":
+        return []
+    return [gpu for gpu in ours(seen) if gpu.fabric and not _is_ready(gpu) and not gpu.mig]
+
+
+def _is_ready(gpu: Gpu) -> bool:
+    fabric = gpu.fabric
+    return fabric is not None and fabric.state == COMPLETED and fabric.error is None
+
+
+def manager_is_missing(seen: Seen) -> bool:
+    """NVSwitches without their manager, unless cards or CUDA show that the fabric works."""
+    facts, cuda = seen.facts.gpu, seen.facts.cuda
+    ready = any(_is_ready(gpu) for gpu in ours(seen))
+    works = cuda.state == "ok" or (ready and cuda.error != CUDA_NOT_READY)
+    missing = bool(facts.nvswitches) and facts.fabric_manager is False
+    return facts.state == "ok" and missing and not works
+
+
+def judge_fabric(seen: Seen) -> Iterator[Finding]:
+    """A fabric that is not ready, has no manager, or is not healthy."""
+    unready, missing = unready_cards(seen), manager_is_missing(seen)
+    ill = [gpu for gpu in ours(seen) if gpu.fabric and gpu.fabric.problems and gpu not in unready]
+    cards = unready or ([g for g in ours(seen) if g.vendor == NVIDIA] if missing else ill)
+    if not (unready or missing or ill):
+        return
+    blocked = missing or any(not _runs_cuda(gpu, seen) for gpu in unready)
+    starting = unready and not missing and not any(_failed(gpu) for gpu in unready)
+    yield Finding(
+        id="gpu.fabric_not_ready",
+        severity=Severity.CRITICAL if blocked else Severity.WARNING,
+        subject=labels(cards) or "NVSwitch fabric",
+        summary="The fabric of NVLinks and NVSwitches is "
+        + ("not ready" if unready or missing else "not healthy"),
+        evidence=(*(_fabric(gpu) for gpu in (*unready, *ill)), *_manager(seen)),
+        impact=f"CUDA does not start on {count(len(cards), 'card')}"
+        if blocked
+        else f"Traffic between {count(len(cards), 'card')} and their peers is slower or fails",
+        remedy=_start_manager(seen, just_booted=bool(starting)),
+        owner=Owner.OPERATOR,
+    )
+
+
+def _runs_cuda(gpu: Gpu, seen: Seen) -> bool:
+    cuda = seen.facts.cuda
+    here = card_key(gpu.pci_address)
+    return cuda.state == "ok" and here in {card_key(address) for address in cuda.devices}
+
+
+def _failed(gpu: Gpu) -> bool:
+    return gpu.fabric is not None and gpu.fabric.error is not None
+
+
+def _fabric(gpu: Gpu) -> Evidence:
+    fabric = gpu.fabric
+    if fabric is None:
+        return evidence(gpu, "no fabric")
+    said = [f"fabric state {fabric.state}", fabric.error or "", *fabric.problems]
+    return evidence(gpu, ", ".join(filter(None, said)), "completed, nothing unhealthy")
+
+
+def _manager(seen: Seen) -> Iterator[Evidence]:
+    facts, cuda = seen.facts.gpu, seen.facts.cuda
+    if facts.fabric_manager is False and facts.nvswitches:
+        version = f" of version {facts.driver_version}" if facts.driver_version else ""
+        yield Evidence(
+            value="nv-fabricmanager is not among the processes",
+            source="/proc",
+            expected=f"a fabric manager{version}",
+            basis=f"NVSwitches on PCI: {facts.nvswitches}",
+        )
+    if cuda.error == CUDA_NOT_READY:
+        yield Evidence(
+            value=f"{cuda.call or 'cuInit'}: error {CUDA_NOT_READY}, system not yet initialised",
+            source="libcuda",
+            expected="success",
+        )
+
+
+def _start_manager(seen: Seen, *, just_booted: bool) -> Remedy:
+    text = (
+        "Start the fabric manager and read its log: its version has to be the driver's to the "
+        "last digit"
+    )
+    if just_booted:
+        text = (
+            f"After a boot wait a minute or two and look again. Then: {text[0].lower()}{text[1:]}"
+        )
+    if seen.facts.virt.guest and not seen.facts.gpu.nvswitches:
+        text = f"{text}. This guest has no NVSwitches: the manager runs on its host"
+    elif seen.facts.virt.container is not None:
+        text = f"{text}. It runs on the host, not in the container"
+    return Remedy(
+        text=text,
+        action=Action.CHANGE_SETTING,
+        commands=(
+            "sudo systemctl enable --now nvidia-fabricmanager",
+            "nv-fabricmanager --version",
+            "sudo journalctl -u nvidia-fabricmanager -b",
+        ),
+        cost="Programs on the cards start anew",
+    )
+
+
+def down_links(seen: Seen) -> list[tuple[Gpu, tuple[NvLink, ...]]]:
+    """Cards with links that are down or went down by errors, and those links."""
+    found = []
+    for gpu in ours(seen):
+        links = gpu.nvlinks or ()
+        bad = {link.link for link in links if link.fatal_errors}
+        if _all_should_be_up(gpu, seen):
+            bad |= {link.link for link in links if link.active is False}
+        if bad:
+            found.append((gpu, tuple(link for link in links if link.link in bad)))
+    return found
+
+
+def down_keys(seen: Seen) -> set[str | None]:
+    """The cards of `down_links`, by their key."""
+    return {card_key(gpu.pci_address) for gpu, _ in down_links(seen)}
+
+
+def _active(gpu: Gpu) -> int:
+    return sum(bool(link.active) for link in gpu.nvlinks or ())
+
+
+def _wired(gpu: Gpu) -> int | None:
+    """The links that the card's board connects for certain."""
+    product = products.find(gpu.pci_device_id, gpu.name, gpu.subsystem_id)
+    return product.nvlinks if product else None
+
+
+def _all_should_be_up(gpu: Gpu, seen: Seen) -> bool:
+    """Whether an inactive link of the card is one too many.
+
+    A guest may have got a part of the node, with as many links as its partition has: there only a
+    card of the same model with more of them shows that some are missing.
+    """
+    wired = _wired(gpu)
+    if wired is None or gpu.mig or manager_is_missing(seen) or gpu in unready_cards(seen):
+        return False
+    boards = [other for other in seen.facts.gpus if _wired(other) is not None]
+    switched = bool(seen.facts.gpu.nvswitches)
+    if any(other.driver in FOREIGN_DRIVERS for other in boards):
+        return False
+    if not switched and (any(g.mig for g in boards) or lost_cards(seen) or too_few(seen)):
+        return False  # a peer that is gone takes its end of the links with it
+    if seen.facts.virt.guest is False or switched:
+        return len(boards) > 1 and _active(gpu) < wired
+    alike = [_active(other) for other in boards if other.name == gpu.name and not other.mig]
+    return _active(gpu) < max(alike, default=0)
+
+
+def _slow_links(seen: Seen) -> list[tuple[Gpu, tuple[NvLink, ...], float]]:
+    """Cards with links slower than the others of their model, and what those reach."""
+    share = seen.policy.thresholds.nvlink_speed_share
+    best: dict[tuple[str | None, str | None], float] = {}
+    for gpu in ours(seen):
+        for link in _running(gpu):
+            kind = (gpu.name, link.remote)
+            best[kind] = max(best.get(kind, 0.0), link.bytes_per_second or 0.0)
+    found = []
+    for gpu in ours(seen):
+        slow = tuple(
+            link
+            for link in _running(gpu)
+            if (link.bytes_per_second or 0.0) < share * best[gpu.name, link.remote]
+        )
+        if slow:
+            found.append((gpu, slow, best[gpu.name, slow[0].remote]))
+    return found
+
+
+def _running(gpu: Gpu) -> list[NvLink]:
+    return [link for link in gpu.nvlinks or () if link.active and link.bytes_per_second]
+
+
+def judge_nvlink(seen: Seen) -> Iterator[Finding]:
+    """Links that are down, or slower than their siblings."""
+    down, slow = down_links(seen), _slow_links(seen)
+    if not down and not slow:
+        return
+    cards = [gpu for gpu, _ in down] or [gpu for gpu, _, _ in slow]
+    number = sum(len(links) for _, links in down) or sum(len(links) for _, links, _ in slow)
+    verb = "is" if number == 1 else "are"
+    yield Finding(
+        id="gpu.nvlink_down",
+        severity=Severity.CRITICAL if down else Severity.WARNING,
+        subject=labels(cards),
+        summary=f"{count(number, 'NVLink')} {verb} "
+        + ("down or had fatal errors" if down else "slower than the others"),
+        evidence=(
+            *(_down(gpu, links) for gpu, links in down),
+            *(_slow(gpu, links, best) for gpu, links, best in slow),
+            *_events(seen),
+        ),
+        impact=_impact(cards[0]) if down else "Traffic between cards waits for the slowest link",
+        remedy=reset(
+            cards,
+            seen,
+            "Read the log of the fabric manager, where there is one, then drain the cards and "
+            "reset them. If a link stays away have the bridge, the board or the card reseated",
+            cost="Work on the cards ends; seconds for the reset, the node is off for reseating",
+        ),
+        owner=Owner.HARDWARE,
+    )
+
+
+def _down(gpu: Gpu, links: tuple[NvLink, ...]) -> Evidence:
+    idle = [str(link.link) for link in links if link.active is False]
+    failed = [f"{link.link} ({link.fatal_errors})" for link in links if link.fatal_errors]
+    said = []
+    if idle:
+        said.append(f"inactive: link {listed(idle, LINKS_NAMED)}")
+    if failed:
+        said.append(f"fatal errors on link {listed(failed, LINKS_NAMED)}")
+    wired = _wired(gpu)
+    return evidence(
+        gpu,
+        "; ".join(said),
+        f"{wired} active links" if wired else "no fatal error",
+        "links of this product" if wired else "counted since the driver was loaded",
+    )
+
+
+def _slow(gpu: Gpu, links: tuple[NvLink, ...], best: float) -> Evidence:
+    names = listed([str(link.link) for link in links], LINKS_NAMED)
+    rate = min(link.bytes_per_second or 0.0 for link in links)
+    return evidence(
+        gpu,
+        f"link {names}: {gb_per_second(rate)}",
+        gb_per_second(best),
+        "the fastest link of the same model",
+    )
+
+
+def _events(seen: Seen) -> Iterator[Evidence]:
+    down = down_keys(seen)
+    for event in seen.facts.kernel_log.xids:
+        current = event.code in NVLINK_CODES and not event.recovered
+        if current and card_key(event.pci_address) in down:
+            yield Evidence(
+                value=f"{event.pci_address}: Xid {event.code}, {event.text}"[:240],
+                source=seen.facts.kernel_log.source or "kernel log",
+            )
+
+
+def _impact(gpu: Gpu) -> str:
+    active, wired = _active(gpu), _wired(gpu) or len(gpu.nvlinks or ())
+    rate = max((link.bytes_per_second or 0.0 for link in _running(gpu)), default=0.0)
+    if not active:
+        return "Traffic between cards goes over PCIe, many times slower, or programs do not start"
+    told = f", {gb_per_second(active * rate)} of {gb_per_second(wired * rate)}" if rate else ""
+    return f"{active} of {wired} links carry traffic{told}; programs on several cards may fail"
