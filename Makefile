@@ -85,8 +85,8 @@ lab: $(DEV_TOOLS) ## run only the tests that need a real environment
 	$(BIN)/python -m pytest -m lab
 
 card: $(DEV_TOOLS) ## all that a real NVIDIA card can show; CARD_CAPTURE=FOLDER keeps a capture
-	-$(BIN)/nodecheck
-	-$(BIN)/nodecheck bench gpu
+	$(BIN)/nodecheck
+	$(BIN)/nodecheck bench gpu
 	$(BIN)/python -m pytest -m lab tests/lab/test_real_card.py
 
 soak: $(DEV_TOOLS) ## run the tests that take minutes

@@ -31,7 +31,7 @@ from nodecheck.machine import child
 from nodecheck.machine.child import Outcome
 from nodecheck.machine.host import Host
 from nodecheck.machine.reader import Reader
-from nodecheck.model import Gap, Reason, Struct
+from nodecheck.model import Gap, Reason, Struct, Transfer
 from nodecheck.policy import ReferenceWorkload, Thresholds
 from nodecheck.ranges import absurd
 from nodecheck.report import HostInfo, Report
@@ -157,20 +157,24 @@ def bench(
     then, and a warning that says so.
     """
     from nodecheck.checks.cuda.bench import Wish, wanted_seconds
+    from nodecheck.checks.cuda.subjects import granted
     from nodecheck.render.bench.verdict import is_interrupted
 
     started = datetime.datetime.now(datetime.timezone.utc)
+    looked = time.monotonic()
     report = collect(host, kernels="never")
     memory = [part for part in what if part != GPU]
     wish = Wish(thresholds=thresholds, force=force, max_seconds=max_seconds)
-    copying = wanted_seconds(report.facts) if GPU in what else 0.0
+    copying = wanted_seconds(report.facts, wish) if GPU in what else 0.0
     if max_seconds is not None and memory and copying:
         copying = min(copying, max_seconds / 2)
         wish = msgspec.structs.replace(wish, max_seconds=copying)
         max_seconds -= copying
     report = _memory(host, report, memory, max_seconds, progress)
-    if not memory or (copying and not is_interrupted(report)):
-        report = _cards(host, report, wish, progress)
+    if not memory:
+        report = _cards(host, report, wish, progress, looked)
+    elif GPU in what and granted(report.facts) and not is_interrupted(report):
+        report = _cards(host, report, wish, progress, None)
     elapsed = datetime.datetime.now(datetime.timezone.utc) - started
     return msgspec.structs.replace(report, elapsed_seconds=round(elapsed.total_seconds(), 2))
 
@@ -209,20 +213,32 @@ def _cards(
     report: Report,
     wish: Wish,
     progress: Callable[[str, float | None], None],
+    looked: float | None,
 ) -> Report:
-    """The report with what copies to, from and on the GPUs reach."""
+    """The report with what copies to, from and on the GPUs reach.
+
+    `looked` is when the report's facts of the cards were read, by the monotonic clock; None where
+    that is so long ago that their counters and what they are busy with have to be read again.
+    """
     from nodecheck.checks.cuda import bench as copying
     from nodecheck.checks.cuda.figures import with_later
 
     reader = Reader(host, "cuda")
-    began = time.monotonic()
-    probed = copying.run(reader, report.facts, wish, progress)
-    took = time.monotonic() - began
-    transfers = probed.transfers
-    if transfers:
-        again = _Run(host)
-        again.alone("gpu")
-        transfers = with_later(transfers, report.facts.gpus, again.facts().gpus, took)
+    facts, probed = report.facts, CudaProbe()
+    transfers: tuple[Transfer, ...] = ()
+    try:
+        if looked is None:
+            looked = time.monotonic()
+            facts = _with_cards(host, facts)
+        probed = copying.run(reader, facts, wish, progress)
+        transfers = probed.transfers
+        if transfers:
+            between = time.monotonic() - looked
+            transfers = with_later(transfers, facts.gpus, _with_cards(host, facts).gpus, between)
+    except KeyboardInterrupt:
+        warnings = (*probed.facts.warnings, "interrupted while the cards were looked at")
+        cuda = msgspec.structs.replace(probed.facts, warnings=warnings, interrupted=True)
+        probed = msgspec.structs.replace(probed, facts=cuda)
     return msgspec.structs.replace(
         report,
         facts=msgspec.structs.replace(report.facts, cuda=probed.facts),
@@ -231,28 +247,36 @@ def _cards(
     )
 
 
+def _with_cards(host: Host, facts: Facts) -> Facts:
+    """The facts with the cards as they are now."""
+    again = _Run(host)
+    again.alone("gpu")
+    now = again.facts()
+    return msgspec.structs.replace(facts, gpu=now.gpu, gpus=now.gpus)
+
+
 def _with_gaps(report: Report, check: str, gaps: Sequence[Gap]) -> tuple[Gap, ...]:
     """Those of one check in the place of what it told before."""
     return (*(gap for gap in report.gaps if gap.check != check), *gaps)
 
 
-def capture(directory: Path, *, kernels: str, keep_identities: bool) -> None:
+def capture(directory: Path, *, kernels: str | None, keep_identities: bool) -> None:
     """Probe this machine and keep in `directory` what the probes were told. Raises OSError.
 
-    CUDA is started, whatever `kernels` is: its answer is part of a diagnosis.
+    `kernels` is as collect's; None measures no memory, and starts CUDA all the same: its answer is
+    part of a diagnosis.
     """
     from nodecheck.machine.recording import RecordingHost
 
     host = RecordingHost(directory, keep_identities=keep_identities)
-    report = collect(host, kernels=kernels)
+    report = collect(host, kernels=kernels or "never")
     gpus = GpuProbe(gpu=report.facts.gpu, gpus=report.facts.gpus)
     host.keep_facts("nvml.json", gpus if gpus != GpuProbe() else None)
-    if kernels == "never":
+    cuda = report.facts.cuda
+    if kernels is None:
         asking = _Run(host)
         asking.alone("cuda", "auto")
         cuda = asking.facts().cuda
-    else:
-        cuda = report.facts.cuda
     host.keep_facts("cuda.json", cuda if cuda.state else None)
     measured = {"measurements": report.measurements}
     host.keep_facts("measurements.json", measured if report.measurements else None)

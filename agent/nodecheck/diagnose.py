@@ -22,6 +22,8 @@ from nodecheck.serving import Workload
 def diagnose(report: Report, policy: Policy, workload: Workload | None = None) -> Report:
     """The report with findings, strategies and verdict made anew from its facts.
 
+    The gravest findings come first, of equal ones those of GPUs: a node is rented for them.
+
     `workload` is a model that the user named; without one (neither here nor in the report) the
     strategies are judged for the policy's reference workload, and rules that need a model rest.
     """
@@ -38,7 +40,7 @@ def diagnose(report: Report, policy: Policy, workload: Workload | None = None) -
     today = in_utc(report.time).date()
     found = (lasting(finding, seen) for rule in rules() for finding in rule.judge(seen))
     findings = [waived(finding, policy.waivers, today) for finding in found]
-    findings.sort(key=lambda f: -f.severity.rank)
+    findings.sort(key=lambda f: (-f.severity.rank, not f.id.startswith("gpu.")))
     judged = msgspec.structs.replace(
         report,
         policy=policy.label,

@@ -191,9 +191,9 @@ class Thresholds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     nvlink_speed_share: Share = 0.95
     """NVLinks slower than this share of the fastest of their model are slow. Source: links of one
     model run at one speed (H100 26.562, B200 53.125 GB/s)."""
-    retired_pages_max: Count = 60
-    """Retired pages at which a card before Ampere is replaced. Source: it can retire 64; DCGM fails
-    at 63."""
+    retired_pages_max: Count = 63
+    """Retired pages at which a card before Ampere is replaced. Source: DCGM fails at 63; a card can
+    retire 64."""
     low_memory_clock_share: Share = 0.75
     """Memory clock over its maximum below which a loaded GPU's memory runs low. Source: CUDA's P2
     takes 250 MHz off 9751, and 500 off 5005 on the oldest cards."""

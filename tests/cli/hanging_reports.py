@@ -6,7 +6,7 @@ import json
 import sys
 
 from nodecheck.collect import collect
-from nodecheck.machine import driver_deadline
+from nodecheck.machine import nvidia_driver
 from nodecheck.machine.host import LiveHost
 from nodecheck.model import Reason
 from tests.processes import children, descriptors, tasks
@@ -22,7 +22,7 @@ def is_told_to_hang() -> bool:
 
 
 def main() -> None:
-    driver_deadline.BASE_SECONDS = 0.5  # a process that waits for a hang need not wait long
+    nvidia_driver.BASE_SECONDS = 0.5  # a process that waits for a hang need not wait long
     is_told_to_hang()  # what is loaded once is loaded now
     before = held()
     hung = sum(is_told_to_hang() for _ in range(int(sys.argv[1])))

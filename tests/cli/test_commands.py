@@ -213,7 +213,9 @@ def test_a_pipe_gets_plain_text(three_l40: Path) -> None:
 
 
 def test_a_terminal_gets_colour_unless_it_asks_not_to(three_l40: Path) -> None:
-    assert ANSI.search(on_terminal(100, "--root", str(three_l40)))
+    styled = on_terminal(100, "--root", str(three_l40))
+    assert ANSI.search(styled)
+    assert not [line for line in ANSI.sub("", styled).splitlines() if line.endswith(" ")]
     bare = on_terminal(100, "--root", str(three_l40), NO_COLOR="1").replace("\r\x1b[K", "")
     assert not ANSI.search(bare)
 

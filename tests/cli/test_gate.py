@@ -122,7 +122,7 @@ def test_the_grounds_follow_where_they_are_asked_for(masked: str) -> None:
     assert any(line.startswith("critical: cpu.hypervisor_masked, cpu: qm set ") for line in lines)
     assert "warning: disk.low, /: nodecheck explain disk.low" in lines  # its command has a bar
     assert "model: q4_k model, 16.3 GiB" in lines
-    assert lines[-1].startswith("node: The hypervisor hides AVX2 and FMA.")
+    assert lines[-1].startswith("node: 3 accelerators where 4 are required.")
     assert "|" not in "".join(lines[1:])
     piped = gate("--root", masked, "--verbose", "--exit-style", "npd")
     assert any(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nodecheck.checks.gpu import DEADLINE_SECONDS
+from nodecheck.machine import nvidia_driver
 from nodecheck.model import Reason
 from tests.cli.live_node import nodecheck
 from tests.fake_nvml.build import FakeNvml, fake_nvml
@@ -20,8 +20,8 @@ from tests.processes import eventually
 
 __all__ = ["fake_nvml"]
 
-SLACK_SECONDS = 3.0
-"""For a busy machine: what stands around a probe that used up its deadline."""
+SLACK_SECONDS = 4.0
+"""For a busy machine: what stands around NVML's child, which used up its deadline."""
 
 SIDE_BY_SIDE_PER_CPU = 3
 """Each report computes for 0.7 s and waits for the rest of 5."""
@@ -56,7 +56,7 @@ def test_every_report_names_nvml_in_time(reports: int, fake_nvml: FakeNvml, tmp_
     try:
         for report in pool.map(lambda _: nodecheck(environment, "--quick"), range(reports)):
             assert report.elapsed_seconds is not None
-            assert report.elapsed_seconds < DEADLINE_SECONDS + SLACK_SECONDS
+            assert report.elapsed_seconds < nvidia_driver.BASE_SECONDS + SLACK_SECONDS
             hung = [gap for gap in report.gaps if gap.reason is Reason.TIMEOUT]
             assert [gap.check for gap in hung] == ["gpu"]
             assert "NVML: no answer within 4 s" in (hung[0].detail or "")

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
 
 import msgspec
 
-from nodecheck.machine import cuda, driver_deadline
+from nodecheck.machine import cuda, nvidia_driver
 
 
 class Asked(msgspec.Struct):
     deadline_seconds: float
     plan: tuple[cuda.Copy, ...] | None = None
+    seconds: float = math.inf
     warm_up_seconds: float = cuda.WARM_UP_SECONDS
 
 
@@ -25,13 +27,14 @@ def look(address: str) -> tuple[float | None, int | None]:
 
 def main() -> None:
     asked = msgspec.json.decode(sys.stdin.buffer.read(), type=Asked)
-    driver_deadline.BASE_SECONDS = driver_deadline.LIMIT_SECONDS = asked.deadline_seconds
+    nvidia_driver.BASE_SECONDS = nvidia_driver.LIMIT_SECONDS = asked.deadline_seconds
+    cuda.STALL_SECONDS = asked.deadline_seconds
     cuda.WARM_UP_SECONDS = asked.warm_up_seconds
     answer: cuda.Answer | cuda.Copies
     if asked.plan is None:
         answer = cuda.query(cards_expected=0)
     else:
-        answer = cuda.copy(asked.plan, asked.deadline_seconds, look)
+        answer = cuda.copy(asked.plan, 0, look, seconds=asked.seconds)
     sys.stdout.buffer.write(msgspec.json.encode(answer))
 
 

@@ -82,10 +82,12 @@ class FakeCuda:
         *,
         deadline_seconds: float = 60.0,
         warm_up_seconds: float = 0.02,
+        seconds: float = 3600.0,
     ) -> Copies:
         """What cuda.copy gives with these variables."""
         asked = {
             "plan": plan,
+            "seconds": seconds,
             "deadline_seconds": deadline_seconds,
             "warm_up_seconds": warm_up_seconds,
         }

@@ -4,7 +4,9 @@
  *     uplink left 40                cards with `uplink left` share 40 GB/s a direction
  *     cuInit !802                   any function, by its exact name: error 802
  *     cuMemAlloc_v2 !2@5            from the 5th call on
- *     cuStreamCreate hang@3         never returns; `crash` dies, `~0.5` takes half a second longer
+ *     cuStreamCreate hang@3         never returns; `crash` dies, `killed` is killed by another,
+ *                                   `~0.5` takes half a second longer
+ *     mps serving                   an MPS daemon that has cuInit wait for another user's server
  *     card                          begins the next one; functions then fail for this card alone
  *     pci_address 0000:17:00.0
  *     multiprocessors 132
@@ -32,6 +34,7 @@
 struct card cards[CARDS];
 double uplink_rates[UPLINKS];
 int card_count, cuda_version = 13000;
+bool mps_serves;
 pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static char uplink_names[UPLINKS][16];
@@ -169,6 +172,8 @@ static void read_system(const char *key, const char *value) {
     double rate;
     if (!strcmp(key, "version")) {
         cuda_version = (int)strtol(value, NULL, 10);
+    } else if (!strcmp(key, "mps")) {
+        mps_serves = !strcmp(value, "serving");
     } else if (!strcmp(key, "uplink") && sscanf(value, "%15s %lf", name, &rate) == 2) {
         uplink_rates[uplink(name)] = rate * 1e9;
     } else {
@@ -241,6 +246,9 @@ int fault_of(const char *function, int card) {
     }
     if (!strcmp(fault->how, "crash")) {
         raise(SIGSEGV);
+    }
+    if (!strcmp(fault->how, "killed")) {
+        raise(SIGKILL);
     }
     for (;;) {
         pause();

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct allocation {
     char *memory;
@@ -49,6 +50,10 @@ int cuInit(unsigned flags) {
     ENTER(-1);
     if (flags) {
         return INVALID_VALUE;
+    }
+    const char *pipes = getenv("CUDA_MPS_PIPE_DIRECTORY");
+    while (mps_serves && (!pipes || !access(pipes, F_OK))) {
+        pause();
     }
     see();
     started = visible > 0;

@@ -46,6 +46,7 @@ struct card {
 extern struct card cards[CARDS];
 extern double uplink_rates[UPLINKS];
 extern int card_count, cuda_version;
+extern bool mps_serves;
 extern pthread_mutex_t lock; /* of all of it, but while time is spent */
 
 /* Reads $FAKE_CUDA, once. */

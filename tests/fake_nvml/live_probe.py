@@ -13,14 +13,14 @@ from nodecheck.checks.gpu.rules import RULES
 from nodecheck.checks.pcie.probe import probe as probe_pcie
 from nodecheck.checks.pcie.rules import RULES as PCIE_RULES
 from nodecheck.checks.seen import Facts, Seen
-from nodecheck.machine import driver_deadline
+from nodecheck.machine import nvidia_driver
 from nodecheck.machine.reader import Reader
 from nodecheck.policy import Policy
 from tests.checks.live_tree import LiveTree
 
 
 def main() -> None:
-    driver_deadline.LIMIT_SECONDS = 3.0  # a test that waits for a hang need not wait long
+    nvidia_driver.LIMIT_SECONDS = 3.0  # a test that waits for a hang need not wait long
     host = LiveTree(Path(sys.argv[1]))
     reader = Reader(host, "gpu")
     started = time.monotonic()

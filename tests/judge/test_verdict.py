@@ -7,9 +7,11 @@ import pytest
 
 from nodecheck.checks.gpu.facts import NvLink
 from nodecheck.checks.limits.facts import LimitsFacts
+from nodecheck.checks.pcie.facts import PcieFacts
 from nodecheck.checks.seen import Facts, Seen
 from nodecheck.diagnose import diagnose
 from nodecheck.judge.figures import between, figure
+from nodecheck.judge.not_checked import not_checked
 from nodecheck.judge.ruled_out import ruled_out
 from nodecheck.judge.strategies import strategies
 from nodecheck.judge.verdict import unjudged, verdict
@@ -120,6 +122,34 @@ def test_a_live_node_with_a_granted_gpu_must_judge_it() -> None:
     assert any("no answer within 5 s" in line for line in said.not_checked)
 
 
+@pytest.mark.parametrize("reason", [Reason.FAILED, Reason.TIMEOUT])
+def test_a_card_that_pci_shows_must_be_judged_though_its_probe_died(reason: Reason) -> None:
+    seen = three_l40(AVX2)
+    blind = msgspec.structs.replace(seen, facts=msgspec.structs.replace(seen.facts, gpus=()))
+    died = Gap(check="gpu", field="*", reason=reason, detail="the gpu probe: died")
+    holds = ("cpu", "memory", "disk", "gpu")
+    assert verdict(report(blind, gaps=(died,), holds=holds), Policy()).status is Status.UNKNOWN
+    bare = msgspec.structs.replace(
+        blind, facts=msgspec.structs.replace(blind.facts, pcie=PcieFacts())
+    )
+    assert verdict(report(bare, gaps=(died,), holds=holds), Policy()).status is Status.OK
+
+
+@pytest.mark.parametrize(
+    ("subject", "field", "status"), [("gpu", "gpus", Status.UNKNOWN), ("pcie", "*", Status.OK)]
+)
+def test_what_a_capture_holds_and_nobody_could_read_is_not_called_well(
+    subject: str, field: str, status: Status
+) -> None:
+    blind = Seen(facts=Facts(), policy=Policy())
+    cut = Gap(check=subject, field=field, reason=Reason.FAILED, detail="not whole")
+    said = verdict(report(blind, source="captured", holds=(subject,), gaps=(cut,)), Policy())
+    assert said.status is status
+    assert f"holds: {subject}" not in said.headline
+    whole = verdict(report(blind, source="captured", holds=(subject,)), Policy())
+    assert (whole.status, f"holds: {subject}" in whole.headline) == (Status.OK, True)
+
+
 def test_absent_data_rules_nothing_out() -> None:
     assert ruled_out(report(Seen(facts=Facts(), policy=Policy()))) == ()
 
@@ -195,6 +225,26 @@ def test_a_healthy_node_without_a_gpu_says_what_it_can_do() -> None:
     assert said.endswith("It has no GPU: its CPU decodes a model at 0.5-0.7 tok/s.")
 
 
+def test_gpus_are_not_called_well_beside_a_fault_of_theirs() -> None:
+    well = "Serving from the GPUs alone is not affected."
+    assert well in verdict(report(three_l40(), MASKED), Policy()).headline
+    slow = finding("gpu.vram_slow", Severity.WARNING)
+    assert well not in verdict(report(three_l40(), MASKED, slow), Policy()).headline
+
+
+def test_of_equal_findings_those_of_gpus_come_first() -> None:
+    made = report(three_l40(AVX2))
+    stolen = msgspec.structs.replace(made.facts.cpu, steal_share=0.3)
+    cards = tuple(
+        msgspec.structs.replace(gpu, ecc_volatile_uncorrectable=2) for gpu in made.facts.gpus
+    )
+    facts = msgspec.structs.replace(made.facts, cpu=stolen, gpus=cards)
+    judged = diagnose(msgspec.structs.replace(made, facts=facts), Policy())
+    found = [f.id for f in judged.findings if f.severity is Severity.WARNING]
+    assert found[0] == "gpu.ecc_uncorrectable"
+    assert "cpu.steal" in found
+
+
 def test_the_headline_counts_what_it_leaves_out() -> None:
     low = finding("disk.low", Severity.WARNING)
     said = verdict(report(three_l40(), MASKED, low, low), Policy()).headline
@@ -208,3 +258,12 @@ def test_what_one_gap_says_is_not_denied_beside_it() -> None:
     seen = msgspec.structs.replace(seen, facts=msgspec.structs.replace(seen.facts, limits=limits))
     assert "limits: no CPU quota" in ruled_out(report(seen))
     assert "limits: no CPU quota" not in ruled_out(report(seen, gaps=(unread,)))
+
+
+def test_cuda_that_was_not_asked_is_told_where_there_are_cards() -> None:
+    gap = Gap(check="cuda", field="state", reason=Reason.ABSENT, detail="CUDA not started: so")
+    nvidia = with_cards(vendor="nvidia")
+    assert "CUDA not started: so" in not_checked(msgspec.structs.replace(nvidia, gaps=(gap,)))
+    none = msgspec.structs.replace(nvidia.facts, gpus=())
+    bare = msgspec.structs.replace(nvidia, facts=none, gaps=(gap,))
+    assert "CUDA not started: so" not in not_checked(bare)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import asdict
 
+from nodecheck import links
 from nodecheck.report import Report, from_json
 
 pytestmark = [
@@ -21,6 +22,10 @@ pytestmark = [
 
 H200_COPY_BYTES_PER_SECOND = 0.9 * 4.3e12
 """Read and written. Source: copies of device memory on H200, within a tenth."""
+
+PINNED = ("host_to_device", "device_to_host")
+LINK_SHARE = 0.70
+"""Of what the link carries as it was seen meanwhile."""
 
 MOVING = (
     "seen_by", "granted", "device_file", "driver", "numa_node", "memory_used_bytes", "processes",
@@ -64,8 +69,15 @@ def test_the_report() -> None:
 def test_the_copies() -> None:
     told = report("bench", "gpu")
     assert told.transfers
-    assert all(each.intact is not False for each in told.transfers)
+    assert all(each.intact is True for each in told.transfers)
+    steady = [each for each in told.transfers if not each.name.endswith("_pageable")]
+    assert not any(each.flags for each in steady)
     assert not {f.id for f in told.findings} & {"pcie.link_slow", "gpu.vram_slow"}
+    for each in told.transfers:
+        if each.name in PINNED and each.cards == 1:
+            carried = links.encoded_bytes_per_second(each.link_gts, each.link_width)
+            assert carried, f"no link was seen: {each}"
+            assert each.median_bytes_per_second >= LINK_SHARE * carried, each
     names = {gpu.pci_address: gpu.name or "" for gpu in told.facts.gpus}
     for each in told.transfers:
         if each.name == "device_copy" and "H200" in names.get(each.card, ""):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nodecheck.machine import asking
+from nodecheck.machine import asking, stuck
 from nodecheck.machine.asking import ask_each
 from nodecheck.machine.child import Outcome
 
@@ -48,6 +48,7 @@ def test_every_path_is_answered_in_few_children(monkeypatch: pytest.MonkeyPatch)
         forks.append(1)
         return fork()
 
+    stuck.stuck_pid("")  # once a process: whether there is a memory
     monkeypatch.setattr(os, "fork", counted)
     found = asked(paths)
     assert [found[path].value for path in paths] == [str(n) for n in range(450)]

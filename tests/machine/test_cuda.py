@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import statistics
 import subprocess
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from nodecheck.machine import child, cuda
+from nodecheck.machine import child, cuda, nvidia_driver
 from nodecheck.machine.child import Outcome
 from nodecheck.machine.cuda import Answer, Card, Copied, Copy
 from tests.checks.live_tree import LiveTree
@@ -155,6 +156,42 @@ def test_a_crash_is_told_with_its_place(fake_cuda: FakeCuda, tmp_path: Path) -> 
     assert answer.message == "the child that was in cuInit: died by SIGSEGV"
 
 
+def test_who_is_killed_from_outside_says_nothing_of_cuda(
+    fake_cuda: FakeCuda, tmp_path: Path
+) -> None:
+    """By the kernel that runs out of memory, which is told to choose this child."""
+    answer = fake_cuda.query(fake_cuda.environment(node(L40, 1), tmp_path, cuInit="killed"))
+    assert answer.error == cuda.SYSTEM_REFUSED
+    assert answer.message == "the child that was in cuInit: died by SIGKILL"
+
+
+def test_a_process_that_cannot_be_had_says_nothing_of_cuda(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse() -> int:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(os, "fork", refuse)
+    told = "no process could be started: Resource temporarily unavailable"
+    assert cuda.query(1) == Answer(error=cuda.SYSTEM_REFUSED, message=told)
+    copies = cuda.copy([step("device_copy", 0)], 1, lambda _: (None, None))
+    assert copies == cuda.Copies(error=cuda.SYSTEM_REFUSED, message=told)
+
+
+def test_the_server_of_another_user_is_left_alone(fake_cuda: FakeCuda, tmp_path: Path) -> None:
+    environment = fake_cuda.environment(node(L40, 1), tmp_path, mps="serving")
+    environment["CUDA_MPS_PIPE_DIRECTORY"] = str(tmp_path)
+    answer = fake_cuda.query(environment, deadline_seconds=5.0)
+    assert (answer.hung, len(answer.cards)) == (False, 1)
+
+
+def test_the_child_is_the_first_to_die_where_memory_runs_out() -> None:
+    from nodecheck.machine import cuda_child
+
+    score = Path("/proc/self/oom_score_adj")
+    assert cuda_child._in_child(lambda: int(score.read_text()), int, 5.0).value == 1000
+
+
 def test_what_is_wrong_with_ourselves_is_not_told_as_a_missing_extension(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -172,7 +209,7 @@ def test_an_extension_that_cannot_be_loaded_is_told(monkeypatch: pytest.MonkeyPa
     answer = cuda.query(1)
     assert answer.error == cuda.NATIVE_MISSING
     assert (answer.message or "").startswith("the C extension cannot be loaded: ")
-    assert cuda.copy([], 1.0, lambda _: (None, None)).error == cuda.NATIVE_MISSING
+    assert cuda.copy([], 1, lambda _: (None, None)).error == cuda.NATIVE_MISSING
 
 
 def test_what_still_hangs_is_not_tried_again(
@@ -180,15 +217,46 @@ def test_what_still_hangs_is_not_tried_again(
 ) -> None:
     monkeypatch.setenv("NODECHECK_HISTORY", str(tmp_path / "history.db"))
     ours = os.getpid()
-    monkeypatch.setattr(
-        child, "call", lambda *_: Outcome(error="no answer", hung=True, stuck_pid=ours)
-    )
+
+    def cannot_be_killed(*_: object) -> Outcome[bool]:
+        child.abandon(ours)
+        return Outcome(error="no answer", hung=True, stuck_pid=ours)
+
+    monkeypatch.setattr(child, "call", cannot_be_killed)
     assert cuda.query(1).hung
     monkeypatch.undo()
+    child.reap_abandoned()
     monkeypatch.setenv("NODECHECK_HISTORY", str(tmp_path / "history.db"))
     told = f"not tried: process {ours} still hangs in CUDA"
     assert cuda.query(1) == Answer(hung=True, message=told)
-    assert cuda.copy([], 1.0, lambda _: (None, None)) == cuda.Copies(hung=True, message=told)
+    assert cuda.copy([], 1, lambda _: (None, None)) == cuda.Copies(hung=True, message=told)
+
+
+def test_what_hangs_as_the_user_ends_it_is_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> Outcome[bool]:
+        child.abandon(os.getpid())
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("NODECHECK_HISTORY", str(tmp_path / "history.db"))
+    monkeypatch.setattr(child, "call", interrupted)
+    copies = cuda.copy([step("device_copy", 0)], 1, lambda _: (None, None))
+    assert copies == cuda.Copies(interrupted=True)
+    child.reap_abandoned()
+    assert cuda.copy([], 1, lambda _: (None, None)).hung
+
+
+def test_copies_wait_for_the_driver_as_long_as_it_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+
+    def call(_work: object, _kind: object, deadline_seconds: float, _watch: object) -> Outcome[int]:
+        waited.append(deadline_seconds)
+        return Outcome(error="no answer", hung=True)
+
+    monkeypatch.setattr(child, "call", call)
+    cuda.copy([step("device_copy", 0)], 8, lambda _: (None, None))
+    assert waited == [nvidia_driver.may_take_seconds(8)]
 
 
 def test_a_driver_or_its_library_is_worth_a_try(
@@ -197,8 +265,8 @@ def test_a_driver_or_its_library_is_worth_a_try(
     plant({"proc/driver/nvidia/version": "NVRM version"}, tmp_path / "driver")
     plant({"proc/version": "Linux"}, tmp_path / "none")
     without = LiveTree(tmp_path / "none")
-    monkeypatch.setattr("nodecheck.machine.nvml.CONTROL_DEVICE", str(tmp_path / "nvidiactl"))
-    monkeypatch.setattr("nodecheck.machine.nvml._LIBRARY_DIRECTORIES", ())
+    monkeypatch.setattr(nvidia_driver, "CONTROL_DEVICE", str(tmp_path / "nvidiactl"))
+    monkeypatch.setattr(nvidia_driver, "_LIBRARY_DIRECTORIES", ())
     monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
     assert not cuda.worth_trying(without)
     assert cuda.worth_trying(LiveTree(tmp_path / "driver"))
@@ -368,6 +436,27 @@ def test_a_card_that_fails_leaves_the_others_of_its_step(
     assert left(tmp_path) == {}
 
 
+def test_after_an_error_that_may_be_the_whole_processs_no_other_card_is_tried(
+    fake_cuda: FakeCuda, tmp_path: Path
+) -> None:
+    bad = {**L40, "pci_address": "0000:16:00.0", "cuEventSynchronize": "!719"}
+    environment = fake_cuda.environment([bad, *node(L40, 1)], tmp_path)
+    plan = [step("host_to_device", 0), step("device_copy", 0), step("host_to_device", 1)]
+    copies = fake_cuda.copy(environment, plan)
+    assert [(c.card, c.error) for c in copies.copied] == [(0, 719), (0, 719)]
+    assert (copies.begun, copies.error, copies.message) == (2, None, None)
+    assert left(tmp_path) == {}
+
+
+def test_steps_that_go_on_have_all_the_time_that_they_take(
+    fake_cuda: FakeCuda, tmp_path: Path
+) -> None:
+    environment = fake_cuda.environment(node(L40, 1), tmp_path)
+    plan = [step("host_to_device", 0, seconds=0.5)] * 4
+    copies = fake_cuda.copy(environment, plan, deadline_seconds=1.5)
+    assert (copies.begun, copies.hung, copies.message) == (4, False, None)
+
+
 def test_a_card_whose_context_is_refused_is_told(fake_cuda: FakeCuda, tmp_path: Path) -> None:
     cards = [
         *node(L40, 1),
@@ -435,17 +524,17 @@ def test_what_was_copied_before_a_hang_is_told(fake_cuda: FakeCuda, tmp_path: Pa
     environment = fake_cuda.environment([*node(L40, 2), bad], tmp_path)
     plan = [step("host_to_device", 0), step("host_to_device", 1, 2), step("device_copy", 0)]
     start = time.monotonic()
-    copies = fake_cuda.copy(environment, plan, deadline_seconds=5.0)
-    assert time.monotonic() - start < 12
+    copies = fake_cuda.copy(environment, plan, deadline_seconds=2.5)
+    assert time.monotonic() - start < 9
     assert copies.hung
     assert copies.error is None
-    assert copies.message == "the child that was in cuEventSynchronize: no answer within 5 s"
+    assert copies.message == "the child that was in cuEventSynchronize: no answer within 2.5 s"
     first, beside, hung = copies.copied
     assert first.intact
     assert beside.intact
     assert (hung.step, hung.card, hung.rates) == (1, 2, ())
     assert (hung.error, hung.call) == (cuda.UNFINISHED, "cuEventSynchronize")
-    assert hung.message == "the child that was in cuEventSynchronize: no answer within 5 s"
+    assert hung.message == "the child that was in cuEventSynchronize: no answer within 2.5 s"
 
 
 @pytest.mark.parametrize("call", ["cuMemFree_v2", "cuDevicePrimaryCtxRelease_v2"])
@@ -511,9 +600,9 @@ def test_steps_that_the_deadline_leaves_no_time_for_are_not_begun(
 ) -> None:
     environment = fake_cuda.environment(node(L40, 1), tmp_path)
     plan = [step("host_to_device", 0), *(step("device_copy", 0, seconds=20.0) for _ in "ab")]
-    copies = fake_cuda.copy(environment, plan, deadline_seconds=15.0)
+    copies = fake_cuda.copy(environment, plan, seconds=15.0)
     assert [c.step for c in copies.copied] == [0]
-    assert not copies.hung
+    assert (copies.hung, copies.error, copies.begun) == (False, None, 1)
     assert copies.message == "15 s left no time for the last 2 steps"
     assert left(tmp_path) == {}
 
@@ -527,9 +616,9 @@ def test_old_drivers_have_what_is_used(fake_cuda: FakeCuda, tmp_path: Path) -> N
 
 def test_a_plan_that_cannot_be_is_the_callers_fault() -> None:
     with pytest.raises(KeyError):
-        cuda.copy([step("sideways", 0)], 1.0, lambda _: (None, None))
+        cuda.copy([step("sideways", 0)], 1, lambda _: (None, None))
     with pytest.raises(ValueError, match="zip"):
-        cuda.copy([step("device_copy", 0, 1, cpus=((0,),))], 1.0, lambda _: (None, None))
+        cuda.copy([step("device_copy", 0, 1, cpus=((0,),))], 1, lambda _: (None, None))
 
 
 def test_a_large_node_is_copied_from_all_at_once(fake_cuda: FakeCuda, tmp_path: Path) -> None:

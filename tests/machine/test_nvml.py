@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nodecheck.machine import child, nvml, stuck
+from nodecheck.machine import child, nvidia_driver, nvml, stuck
 from nodecheck.machine.child import Outcome
 from nodecheck.machine.host import CapturedHost
 from nodecheck.machine.nvml_asking import Notes
@@ -102,8 +102,8 @@ def test_without_the_binding(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_signs_of_a_driver(monkeypatch: pytest.MonkeyPatch, node: Node, tmp_path: Path) -> None:
-    monkeypatch.setattr(nvml, "_LIBRARY_DIRECTORIES", ())
-    monkeypatch.setattr(nvml, "CONTROL_DEVICE", str(tmp_path / "nvidiactl"))
+    monkeypatch.setattr(nvidia_driver, "_LIBRARY_DIRECTORIES", ())
+    monkeypatch.setattr(nvidia_driver, "CONTROL_DEVICE", str(tmp_path / "nvidiactl"))
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
     host = node({"proc/cpuinfo": ""})
     assert not nvml.worth_trying(host, nvidia_on_pci=False)

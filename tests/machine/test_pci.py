@@ -300,3 +300,68 @@ def test_nothing_at_all(node: Node) -> None:
     found = bus(node({"proc/cpuinfo": ""}))
     assert found.source is None
     assert found.accelerators() == ()
+
+
+@pytest.mark.parametrize("pci_class", ["0x030000", "0x038000"])
+@pytest.mark.parametrize("ids", ["1002:740c", "8086:56c0"])
+@pytest.mark.parametrize("power", ["D0", "D3cold"])
+def test_a_card_that_does_not_answer_is_there_all_the_same(
+    ids: str, pci_class: str, power: str, node: Node
+) -> None:
+    tree = device(
+        A, ids=ids, pci_class=pci_class, now=("Unknown", "63"), most=("Unknown", "63"),
+        power_state=power,
+    )  # fmt: skip
+    (card,) = bus(node(tree)).accelerators()
+    assert (card.gone, card.asleep) == (power == "D0", power == "D3cold")
+
+
+@pytest.mark.parametrize(("ids", "width"), [("8086:a780", "0"), ("1002:15bf", "63")])
+def test_integrated_graphics_that_sleep_are_no_card(ids: str, width: str, node: Node) -> None:
+    silent = ("Unknown", width)
+    tree = device(
+        A, ids=ids, pci_class="0x030000", now=silent, most=silent, power_state="D3cold"
+    )  # fmt: skip
+    assert bus(node(tree)).accelerators() == ()
+
+
+@pytest.mark.parametrize(
+    ("width", "status", "asleep"),
+    [("63", "suspended", True), ("63", "active", False), ("16", "suspended", False)],
+)
+def test_old_kernels_tell_only_that_a_card_was_suspended(
+    width: str, status: str, asleep: bool, node: Node
+) -> None:
+    tree = device(A, now=("Unknown", width))
+    tree[f"sys/devices/pci0000:00/{A}/power/runtime_status"] = f"{status}\n"
+    found = bus(node(tree)).devices[A]
+    assert (found.asleep, found.gone) == (asleep, width == "63" and not asleep)
+
+
+def test_what_lspci_calls_gone_may_sleep(node: Node) -> None:
+    tree: Tree = {
+        **device(A, now=("Unknown", "63"), power_state="D3cold"),
+        "cmd/lspci_-vvv.txt": "01:00.0 3D controller: NVIDIA Corporation Device 26b5 (rev ff)\n"
+        "\t!!! Unknown header type 7f\n",
+    }
+    found = bus(node(tree)).devices[A]
+    assert (found.asleep, found.gone) == (True, False)
+
+
+@pytest.mark.parametrize("pci_class", ["0x030200", "0x030000"])
+def test_the_adapter_of_hyper_v_is_no_card(pci_class: str, node: Node) -> None:
+    tree = device(A, ids="1414:008e", pci_class=pci_class, most=("Unknown", "0"))
+    assert bus(node(tree)).accelerators() == ()
+
+
+def test_nvswitches_are_counted(node: Node) -> None:
+    def switch(address: str, vendor: str = "10de") -> Tree:
+        return device(address, ids=f"{vendor}:22a3", pci_class="0x068000")
+
+    tree = {**device(A), **switch("0000:02:00.0"), **switch("0000:03:00.0")}
+    assert bus(node({**tree, **switch("0000:04:00.0", "8086")})).nvswitches == 2
+
+
+def test_nvswitches_that_lspci_alone_shows_are_counted(node: Node) -> None:
+    text = SWITCH.replace("Bridge: NVIDIA", "Bridge [0680]: NVIDIA")
+    assert bus(node({"cmd/lspci_-vvv.txt": text})).nvswitches == 1

@@ -24,6 +24,7 @@ NAME = "web01.corp.example"
         ('  "asic_serial": "0x8E3A0D58",', '"asic_serial": "removed",', "8E3A0D58"),
         ("EXT4-fs on web01 mounted", "mounted", "web01"),
         ("/dev/mapper/web01--vg-root / ext4", "root", "web01"),
+        ("location_id 33280\nunique_id 16141263498765432101\ndomain 0", "domain 0", "1614126"),
         ("kernel: web01.corp.example up", "up", "corp.example"),
         (
             "70 22 0:50 / /mnt rw - nfs4 nas01.corp.example:/export rw",

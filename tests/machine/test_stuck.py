@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +17,7 @@ PROBE = "statvfs /mnt/models"
 @pytest.fixture(autouse=True)
 def markers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("NODECHECK_HISTORY", str(tmp_path / "state" / "history.db"))
+    stuck._answers.cache_clear()
     return tmp_path / "state" / "stuck"
 
 
@@ -121,3 +124,27 @@ def test_a_user_without_a_home_has_no_place_of_his_own(monkeypatch: pytest.Monke
     monkeypatch.setattr(os, "geteuid", lambda: 54321)
     monkeypatch.setattr(os, "getuid", lambda: 54321)
     assert state.directory() == state.SYSTEM
+
+
+def test_a_directory_that_hangs_is_no_memory_and_leaves_one_child(
+    monkeypatch: pytest.MonkeyPatch, markers: Path
+) -> None:
+    """A look that never ends stands for a dead mount; its child holds on as one in the kernel."""
+    monkeypatch.setattr(os.path, "isdir", lambda _: time.sleep(60))
+    stuck._answers.cache_clear()
+    began = time.monotonic()
+    assert stuck.stuck_pid(PROBE) is None
+    stuck.remember(PROBE, os.getpid())
+    assert time.monotonic() - began < 2 * stuck.ANSWER_SECONDS
+    assert not markers.exists()
+    monkeypatch.undo()
+    stuck._answers.cache_clear()
+
+
+def test_who_finds_another_looking_for_long_does_not_look() -> None:
+    with socket.socket(socket.AF_UNIX) as held:
+        held.bind(f"\0nodecheck.stuck.{os.geteuid()}")
+        stuck._answers.cache_clear()
+        assert stuck.stuck_pid(PROBE) is None
+        assert stuck._answers(state.directory() / "stuck") is False
+    stuck._answers.cache_clear()

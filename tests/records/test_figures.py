@@ -80,7 +80,9 @@ def test_room_is_that_of_file_systems_that_keep_files() -> None:
 
 
 def test_counters_of_cards_links_memory_disks_and_the_kernel_log() -> None:
-    errors = Errors(correctable=4, nonfatal=5, fatal=1, by_name={"UnsupReq": 3, "CmpltTO": 2})
+    errors = Errors(
+        correctable=4, nonfatal=5, fatal=1, nonfatal_names={"UnsupReq": 3, "CmpltTO": 2}
+    )
     hops = (Hop(address=ADDRESS, aer=errors), Hop(address="0000:00:01.0"))
     facts = Facts(
         gpus=(Gpu(pci_address=ADDRESS, ecc_volatile_correctable=3, pcie_replays=9),),

@@ -51,11 +51,27 @@ def test_cards_are_those_of_the_last_snapshot_that_could_look() -> None:
     assert told.accelerators is None
 
 
+def test_a_card_that_went_is_known_for_a_week() -> None:
+    one = State(traits=CARDS[:1])
+    for days, known in ((1, 2), (6, 2), (8, 1)):
+        told = past(spells(node(), *[one] * days))
+        assert told is not None
+        assert len(told.accelerators or ()) == known
+    told = past(spells(one, node(), one))
+    assert told is not None
+    assert told.time == "1970-01-02T03:00:00+00:00"
+
+
 def test_a_fault_that_went_was_fixed_once() -> None:
     assert tried(node(xid(FIRST)), node()) == [("gpu.xid", FIRST, "1970-01-02T00:00:00+00:00")]
     assert tried(node(xid(FIRST, SECOND)), node(xid(SECOND))) == [
         ("gpu.xid", FIRST, "1970-01-02T00:00:00+00:00")
     ]
+
+
+def test_a_fault_whose_card_went_was_not_fixed() -> None:
+    without = State(traits=CARDS[1:])
+    assert tried(node(xid(FIRST)), without, node(xid(FIRST))) == []
 
 
 def test_it_counts_as_fixed_when_it_is_back() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 
+from msgspec.structs import replace
+
 from nodecheck.checks.cpu.facts import CpuFacts
 from nodecheck.checks.dram.facts import DramFacts
 from nodecheck.checks.memory.facts import MemoryFacts
@@ -255,7 +257,7 @@ NOTHING = report(
 INTERRUPTED = report(
     2,
     streams(2, 24.1, 17.6),
-    dram=facts((), 1, "interrupted after 3.2 s"),
+    dram=replace(facts((), 1, "interrupted after 3.2 s"), interrupted=True),
 )
 """Ctrl-C in the first stretch."""
 

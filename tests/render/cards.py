@@ -182,7 +182,7 @@ INTERRUPTED = report(
     node(
         _L40S,
         whole(0),
-        cuda=CudaFacts(state="ok", warnings=("interrupted after 3.2 s",)),
+        cuda=CudaFacts(state="ok", warnings=("interrupted after 3.2 s",), interrupted=True),
     )
 )
 

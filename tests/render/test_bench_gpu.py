@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from nodecheck.model import Status
+from nodecheck.policy import Thresholds
 from nodecheck.render.bench import html
 from nodecheck.render.bench.terminal import render
 from nodecheck.render.bench.verdict import missing, verdict
 from nodecheck.render.layout import plain
 from nodecheck.report import Report
-from tests.checks.cuda.nodes import card, node, pinned, whole
+from tests.checks.cuda.nodes import card, node, pinned, way, whole
 from tests.render import benches, cards
 from tests.render.cards import ACS, BUSY, DEAD, GPU, GUEST, NONE, ONE, REPORTS, SHARED, THREE
 from tests.render.pages import (
@@ -77,7 +78,7 @@ def test_no_line_is_longer_than_the_terminal(name: str, width: int) -> None:
         (
             cards.SLOW,
             Status.WARNING,
-            ("Copies to GPU 0 reach 11.2 GB/s, 36 % of what the link carries."),
+            "GPU memory copies at 310 GB/s, 36 % of its rate.",
         ),
         (
             BUSY,
@@ -125,6 +126,41 @@ def test_a_slow_link_that_nobody_can_blame_is_not_called_well(rates: tuple[float
     busy = card(1, utilisation_share=0.9, granted=False)
     _, sentence = verdict(cards.report(node((card(0), busy), pinned(0, *rates))), GPU)
     assert sentence == f"Copies to the card reach {rates[0]} GB/s."
+
+
+def test_what_a_link_should_carry_is_the_policys_to_say() -> None:
+    strict = Thresholds(link_rate_share=0.82)
+    _, sentence = verdict(ONE, GPU, strict)
+    assert sentence.startswith("Copies to the card reach 25.1 GB/s;")
+    shown = " ".join(plain(render(ONE, GPU, 100, unicode=True, thresholds=strict)).split())
+    assert "Copies to the card reach 25.1 GB/s;" in shown
+    assert "carries what it should" not in html.page(strict)(ONE, GPU)
+    assert "carries what it should" in html.page()(ONE, GPU)
+
+
+def test_a_link_below_its_maximum_is_what_it_comes_to() -> None:
+    narrow = cards.report(node(transfers=pinned(0, 12.4, 12.6, link=(8.0, 16))))
+    status, sentence = verdict(narrow, GPU)
+    assert status is Status.WARNING
+    (fault,) = [f for f in narrow.findings if f.id == "pcie.speed_below_max"]
+    assert sentence == f"{fault.summary}."
+
+
+def test_a_link_that_changed_is_shown_at_its_slowest_and_told() -> None:
+    to, _ = pinned(0, 12.4, link=(8.0, 16))
+    _, back = pinned(0)
+    report = cards.report(node(transfers=(to, back)))
+    (line,) = [each for each in text(report).splitlines() if each.startswith("  0 L40")]
+    assert line.split()[2:10] == ["Gen3", "x16", "12.4", "79", "%", "26.2", "83", "%"]
+    assert "GPU 0: its link changed between copies: Gen3 x16 and Gen4 x16" in words(report)
+
+
+def test_a_narrower_link_above_the_card_is_told() -> None:
+    above = way(0, "0000:11:00.0", "0000:10:00.0", "0000:00:01.0")
+    ends = (*above.hops[:2], replace(above.hops[2], current_width=8), above.hops[3])
+    report = cards.report(node(transfers=pinned(0, 12.4), paths=(replace(above, hops=ends),)))
+    assert "GPU 0: link Gen4 x8 at 0000:10:00.0, above it" in words(report)
+    assert "  0 L40                 Gen4 x8 " in text(report)
 
 
 def test_a_card_has_a_line_with_its_link_and_shares() -> None:

@@ -59,8 +59,8 @@ class Tried(Struct, frozen=True, kw_only=True):
 class Past(Struct, frozen=True, kw_only=True):
     """What the history of this node tells of it.
 
-    `accelerators` are the PCI addresses in the last snapshot that could look, `time` is that
-    snapshot's: UTC, ISO 8601.
+    `accelerators` are the PCI addresses in the snapshot of the last week that had most, `time` is
+    that snapshot's: UTC, ISO 8601. It is None where no snapshot could look.
     """
 
     time: str

@@ -55,7 +55,7 @@ def command(
 
     list(rules())
     load_styles()
-    make_page = html.page()
+    make_page = html.page(asked.thresholds)
     seen = bench(
         read_host(None),
         parts,
@@ -73,7 +73,9 @@ def command(
         unicode = shows_unicode()
         shown.write(
             report,
-            lambda width: render(report, parts, width, unicode=unicode),
+            lambda width: render(
+                report, parts, width, unicode=unicode, thresholds=asked.thresholds
+            ),
             lambda: make_page(report, parts),
         )
     if is_interrupted(report):

@@ -12,16 +12,14 @@ import click
 @click.option(
     "--kernels",
     type=click.Choice(["auto", "always", "never"]),
-    default="never",
-    show_default=True,
-    help="Measure memory too.",
+    help="Measure memory too, or (never) do not start CUDA either, which wakes idle GPUs.",
 )
 @click.option(
     "--keep-identities",
     is_flag=True,
     help="Keep serial numbers, UUIDs, MAC addresses and host names.",
 )
-def command(directory: Path, kernels: str, keep_identities: bool) -> None:
+def command(directory: Path, kernels: str | None, keep_identities: bool) -> None:
     """Write what a diagnosis of this node looks at into DIR, which must be new or empty."""
     from nodecheck.collect import capture
 

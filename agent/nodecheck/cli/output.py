@@ -173,4 +173,6 @@ def _print_styled(lines: list[Line]) -> None:
 
     console = Console(highlight=False, soft_wrap=True)
     for line in lines:
-        console.print(Text.assemble(*((span.text, span.style) for span in line)))
+        text = Text.assemble(*((span.text, span.style) for span in line))
+        text.rstrip()
+        console.print(text)

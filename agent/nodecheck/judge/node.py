@@ -159,7 +159,7 @@ def _sped_up(gpu: Gpu, factor: float) -> Gpu:
 
 def cards(seen: Seen) -> Cards:
     """The GPUs that this process may use, less those lost."""
-    usable = (g for g in seen.facts.gpus if g.granted is not False and not g.lost)
+    usable = (g for g in seen.facts.gpus if seen.facts.grants(g) and not g.lost)
     idle = seen.policy.thresholds.gpu_memory_idle_bytes
     return Cards(tuple(g for g in usable if g.memory_bytes or g.unified_memory), idle)
 
@@ -171,7 +171,7 @@ def unusable(seen: Seen) -> str | None:
         return None
     if all(gpu.lost for gpu in made):
         return "the driver has lost the GPU"
-    if all(gpu.granted is False for gpu in made):
+    if not any(map(seen.facts.grants, made)):
         return "the GPU is not granted to this process"
     return "the size of the GPU's memory is not known: its driver did not tell"
 
@@ -182,12 +182,23 @@ def host_link(seen: Seen, gpus: Cards) -> float | None:
     return min((r for r in rates if r), default=None)
 
 
+def measured_link(seen: Seen, gpus: Cards) -> float | None:
+    """Bytes a second that copies from the host to each of the cards reached, of the slowest."""
+    rates = {
+        each.card: each.median_bytes_per_second
+        for each in seen.transfers
+        if each.name == "host_to_device" and each.cards == 1 and not each.flags
+    }
+    found = [rates.get(gpu.pci_address or "") for gpu in gpus.gpus]
+    return min((r for r in found if r), default=None) if all(found) else None
+
+
 def _link_rate(seen: Seen, gpu: Gpu) -> float | None:
     """None for a card that reaches the host's memory by another way: its PCIe link says nothing."""
     if gpu.chip_to_chip:
         return None
     gts, width = GTS.get(gpu.link_generation_max or gpu.link_generation or 0), gpu.link_width
-    path = next((p for p in seen.facts.pcie.paths if p.accelerator == gpu.pci_address), None)
+    path = seen.facts.pcie.path_of(gpu.pci_address)
     hops = [h for h in path.outside if not h.emulated] if path else []
     speeds = [h.maximum_gts or h.current_gts for h in hops]
     widths = [h.current_width for h in hops if h.current_width]

@@ -61,7 +61,14 @@ LOUD = (Reason.TIMEOUT, Reason.FAILED)
 def not_checked(report: Report) -> tuple[str, ...]:
     """One line each: what hung or failed first, then what was skipped, then what was not there."""
     loud = [_loud(gap) for gap in report.gaps if _is_loud(gap)]
-    return tuple(dict.fromkeys([*loud, *_bandwidth(report), *_quiet(report)]))
+    return tuple(dict.fromkeys([*loud, *_bandwidth(report), *_cuda(report), *_quiet(report)]))
+
+
+def _cuda(report: Report) -> list[str]:
+    """Whether programs start on the cards, where there are any that could not be asked."""
+    if not any(gpu.vendor == "nvidia" and gpu.granted is not False for gpu in report.facts.gpus):
+        return []
+    return [g.detail for g in report.gaps if (g.check, g.field) == ("cuda", "state")]
 
 
 def _bandwidth(report: Report) -> list[str]:

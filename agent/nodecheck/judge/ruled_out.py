@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from nodecheck.checks.gpu.facts import HOLDING
 from nodecheck.checks.pcie.facts import Path
 from nodecheck.judge.node import best_read
 from nodecheck.links import GENERATIONS
 from nodecheck.model import Severity
 from nodecheck.report import Report
 from nodecheck.units import count, gb_per_second, gib, listed, percent
-
-BAD_REASONS = (
-    "hw_slowdown",
-    "sw_thermal_slowdown",
-    "hw_thermal_slowdown",
-    "hw_power_brake_slowdown",
-    "sw_power_cap",
-)
 
 
 def ruled_out(report: Report) -> tuple[str, ...]:
@@ -102,10 +95,10 @@ def _link(path: Path, width_only: bool) -> str | None:
 
 
 def _gpu(report: Report) -> str | None:
-    gpus = [g for g in report.facts.gpus if g.granted is not False]
+    gpus = [g for g in report.facts.gpus if report.facts.grants(g)]
     if not gpus or any(g.clocks_event_reasons is None for g in gpus):
         return None
-    if any(reason in BAD_REASONS for g in gpus for reason in g.clocks_event_reasons or ()):
+    if any(reason in HOLDING for g in gpus for reason in g.clocks_event_reasons or ()):
         return None
     states = sorted({f"P{g.performance_state}" for g in gpus if g.performance_state is not None})
     return f"GPUs: {', '.join(states)}, no slowdown" if states else "GPUs: no slowdown"
@@ -113,7 +106,7 @@ def _gpu(report: Report) -> str | None:
 
 def _gpu_memory(report: Report) -> str | None:
     """Errors that no repair waits for; cards that count none, as GeForce, say nothing."""
-    gpus = [g for g in report.facts.gpus if g.granted is not False]
+    gpus = [g for g in report.facts.gpus if report.facts.grants(g)]
     if not gpus or any(g.ecc_volatile_uncorrectable != 0 or g.remap_pending for g in gpus):
         return None
     return "GPU memory: no uncorrectable error"
@@ -124,9 +117,9 @@ def _nvlinks(report: Report) -> str | None:
     up = [
         sum(link.active is True for link in gpu.nvlinks)
         for gpu in report.facts.gpus
-        if gpu.granted is not False and gpu.nvlinks and all(link.active for link in gpu.nvlinks)
+        if report.facts.grants(gpu) and gpu.nvlinks and all(link.active for link in gpu.nvlinks)
     ]
-    if len(up) < 2 or len(up) < sum(g.granted is not False for g in report.facts.gpus):
+    if len(up) < 2 or len(up) < sum(report.facts.grants(g) for g in report.facts.gpus):
         return None
     return f"NVLink: {len(up)}x {listed([str(n) for n in sorted(set(up))])} up"
 

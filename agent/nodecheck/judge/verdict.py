@@ -7,7 +7,7 @@ from collections import Counter
 from nodecheck.judge.figures import between, figure
 from nodecheck.judge.not_checked import not_checked
 from nodecheck.judge.ruled_out import ruled_out
-from nodecheck.model import Finding, Severity, Status, Strategy, Verdict, Viability
+from nodecheck.model import Finding, Reason, Severity, Status, Strategy, Verdict, Viability, faults
 from nodecheck.policy import Policy
 from nodecheck.report import Report
 from nodecheck.units import count
@@ -48,16 +48,29 @@ def without(report: Report, missing: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _required(report: Report, policy: Policy) -> tuple[str, ...]:
-    """On a live node with a card that is ours, or a driver that hangs, the GPU is required too."""
+    """On a live node with a card that may be ours, or a driver that hangs, the GPU is required too.
+
+    So is that of a capture whose driver's words could not be read.
+    """
+    if report.host.source != "live":
+        return (*policy.required, "gpu") if _unreadable(report, "gpu") else policy.required
     hangs = report.facts.gpu.state == "unresponsive"
-    ours = hangs or any(gpu.granted for gpu in report.facts.gpus)
-    live = report.host.source == "live"
-    return (*policy.required, "gpu") if live and ours else policy.required
+    unseen = _unreadable(report, "gpu") and bool(report.facts.pcie.paths)
+    ours = hangs or unseen or any(gpu.granted for gpu in report.facts.gpus)
+    return (*policy.required, "gpu") if ours else policy.required
+
+
+def _unreadable(report: Report, subject: str) -> bool:
+    """Whether nothing of a subject could be read: it failed, or did not answer."""
+    whole = ("*", "gpus") if subject == "gpu" and not report.facts.gpus else ("*",)
+    lost = (Reason.FAILED, Reason.TIMEOUT)
+    return any(g.check == subject and g.field in whole and g.reason in lost for g in report.gaps)
 
 
 def _judged(report: Report, subject: str) -> bool:
     facts = report.facts
-    if any(gap.check == subject and gap.field == "*" for gap in report.gaps):
+    whole = any(gap.check == subject and gap.field == "*" for gap in report.gaps)
+    if whole or _unreadable(report, subject):
         return False
     if subject == "cpu":
         return facts.cpu.arch in ("x86_64", "aarch64") and facts.cpu.flags is not None
@@ -102,7 +115,8 @@ def _more(report: Report) -> list[str]:
 def _healthy(report: Report) -> str:
     held = report.host.holds
     if report.host.source == "captured" and not {"cpu", "memory", "disk"} <= set(held):
-        return f"Nothing wrong in what this capture holds: {', '.join(held) or 'very little'}."
+        read = ", ".join(each for each in held if not _unreadable(report, each)) or "very little"
+        return f"Nothing wrong in what this capture holds: {read}."
     waived = sum(finding.waived is not None for finding in report.findings)
     lived_with = [f"The policy lives with {count(waived, 'finding')}."] if waived else []
     found = "Nothing else" if waived else "Nothing"
@@ -137,7 +151,8 @@ def _consequence(report: Report, first: Finding) -> list[str]:
     if (cpu := by_name.get("cpu-only")) and cpu.high is not None:
         model = f" ({report.workload.name})" if report.workload else ""
         said.append(f"Weights on the CPU decode at {rate(cpu)}{model}.")
-    if _gpu_alone(by_name.get("gpu-resident")):
+    sick = any(f.id.startswith("gpu.") for f in faults(report.findings))
+    if _gpu_alone(by_name.get("gpu-resident")) and not sick:
         said.append("Serving from the GPUs alone is not affected.")
     return said
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import math
 import os
 import select
 import signal
@@ -28,6 +29,9 @@ REAP_SECONDS = 0.2
 """How long killed children may take to go; a runnable process needs a few milliseconds."""
 
 RESULT_LIMIT_BYTES = 64 << 20
+
+WATCH_SECONDS = 0.05
+"""Between two looks at a child that is watched."""
 
 AT_ONCE = 32
 """Children that are started before any answer is read; those that hang delay no others."""
@@ -151,11 +155,13 @@ def gather(
     answer_type: type[T] | Mapping[str, type[T]],
     deadline_seconds: float | Mapping[str, float],
     meanwhile: Callable[[], None] = lambda: None,
+    watch: Callable[[], float | None] | None = None,
 ) -> dict[str, Outcome[T]]:
     """Run every task in a child of its own, all at once, each under its deadline.
 
     A task's value must be of the answer type (per task where a mapping is given), which is how it
-    crosses the pipe: as JSON. `meanwhile` is called once, while the children work.
+    crosses the pipe: as JSON. `meanwhile` is called once, while the children work; `watch` again
+    and again: where they have got on it gives the seconds that they may take from then on.
     """
     reap_abandoned()
     _load_native()
@@ -168,16 +174,23 @@ def gather(
                 gathering.take_answers(0)  # what answered need not hold a descriptor any more
         meanwhile()
         while gathering.running:
-            gathering.wait()
+            gathering.wait(math.inf if watch is None else WATCH_SECONDS)
+            if watch is not None and (seconds_more := watch()) is not None:
+                gathering.renew(seconds_more)
         gathering.see_off()
     finally:
         gathering.stop()
     return gathering.finished
 
 
-def call(work: Callable[[], T], answer_type: type[T], deadline_seconds: float) -> Outcome[T]:
+def call(
+    work: Callable[[], T],
+    answer_type: type[T],
+    deadline_seconds: float,
+    watch: Callable[[], float | None] | None = None,
+) -> Outcome[T]:
     """Run one task in a child under a deadline; see gather."""
-    return gather({"": work}, answer_type, deadline_seconds)[""]
+    return gather({"": work}, answer_type, deadline_seconds, watch=watch)[""]
 
 
 class _Gathering(Generic[T]):
@@ -208,10 +221,16 @@ class _Gathering(Generic[T]):
             if not self.running[name].read():
                 self._take(name, self._leave(name))
 
-    def wait(self) -> None:
-        """Wait for the next answer or deadline."""
+    def renew(self, deadline_seconds: float) -> None:
+        """Give those that still run so long, from now on."""
+        for child in self.running.values():
+            child.deadline_seconds = deadline_seconds
+            child.deadline = time.monotonic() + deadline_seconds
+
+    def wait(self, most_seconds: float) -> None:
+        """Wait for the next answer or deadline, but no longer than told."""
         next_deadline = min(child.deadline for child in self.running.values())
-        self.take_answers(max(0.0, next_deadline - time.monotonic()))
+        self.take_answers(min(most_seconds, max(0.0, next_deadline - time.monotonic())))
         now = time.monotonic()
         overdue = [name for name, child in self.running.items() if child.deadline <= now]
         if overdue:
@@ -349,6 +368,17 @@ def exit_status(pid: int) -> int | None:
 def abandon(pid: int) -> None:
     """Leave a child that cannot be killed; it is reaped later, if this process lives to see it."""
     _abandoned.add(pid)
+
+
+def abandoned() -> frozenset[int]:
+    """The children that could not be killed, as far as they are known to live."""
+    return frozenset(_abandoned)
+
+
+def be_first_to_die() -> None:
+    """A child's: where memory runs out, the kernel is to end this process before any other."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def reap_abandoned() -> None:

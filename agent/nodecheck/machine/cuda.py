@@ -8,9 +8,10 @@ several copies.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
-from nodecheck.machine import driver_deadline, nvml, stuck
+from nodecheck.machine import nvidia_driver, stuck
 from nodecheck.machine.host import Host
 from nodecheck.model import Struct
 
@@ -20,10 +21,20 @@ STUCK_MARKER = "cuda"
 WARM_UP_SECONDS = 0.3
 """A link that idled at its first generation and clocks that idled come up within this."""
 
+STEP_COST_SECONDS = WARM_UP_SECONDS + 0.2
+CONTEXT_SECONDS = 0.6
+"""What a step and the first step of a card cost beside their samples."""
+
+STALL_SECONDS = 15.0
+"""No sample takes so long, and nothing before or behind all of them: a link at x1 fills and reads
+back the 1 GiB of a copy on the card in 10 s."""
+
 LIBRARY_MISSING, SYMBOL_MISSING, CHILD_DIED = -1, -2, -3
 TOO_LITTLE_MEMORY, SYSTEM_REFUSED = -4, -5
 UNFINISHED, NATIVE_MISSING = -6, -7
-"""Errors beside CUDA's own. UNFINISHED: the child hung or died in this card's step."""
+"""Errors beside CUDA's own. LIBRARY_MISSING: it is not there, or cannot be loaded. CHILD_DIED: the
+library crashed. SYSTEM_REFUSED: we got no process, or it was killed. UNFINISHED: the child hung or
+died in this card's step."""
 
 
 class Card(Struct, frozen=True, kw_only=True):
@@ -85,20 +96,30 @@ class Copied(Struct, frozen=True, kw_only=True):
 
 
 class Copies(Struct, frozen=True, kw_only=True):
-    """All that was copied; `hung`, `error` and `message` say why there is no more of it."""
+    """All that was copied; `begun` steps were, and why no more where that is not the plan's end.
+
+    It is `hung`, `error` or `interrupted`, by KeyboardInterrupt, with the function that it was in
+    (`call`) and the reason (`message`); a `message` alone: there was no time; none of them: a card
+    failed in a way that may be the whole process's, and the next step is of other cards. These may
+    be tried in another call.
+    """
 
     copied: tuple[Copied, ...] = ()
+    begun: int = 0
     hung: bool = False
+    interrupted: bool = False
     error: int | None = None
+    call: str | None = None
     message: str | None = None
 
 
 Look = Callable[[str], tuple[float | None, int | None]]
+Begun = Callable[[int], None]
 
 
 def worth_trying(host: Host) -> bool:
     """Whether there is any sign of NVIDIA's driver."""
-    return nvml.has_library(LIBRARY) or nvml.has_driver(host)
+    return nvidia_driver.has_library(LIBRARY) or nvidia_driver.is_loaded(host)
 
 
 def query(cards_expected: int) -> Answer:
@@ -107,21 +128,33 @@ def query(cards_expected: int) -> Answer:
         return refused
     from nodecheck.machine import cuda_child
 
-    return cuda_child.query(driver_deadline.seconds(cards_expected))
+    return cuda_child.query(nvidia_driver.may_take_seconds(cards_expected))
 
 
-def copy(plan: Sequence[Copy], deadline_seconds: float, look: Look) -> Copies:
-    """Copy as planned, step by step, in one child that has `deadline_seconds` for all of it.
+def copy(
+    plan: Sequence[Copy],
+    cards_expected: int,
+    look: Look,
+    *,
+    seconds: float = math.inf,
+    begun: Begun = lambda _step: None,
+) -> Copies:
+    """Copy as planned, step by step, in one child.
 
     `look` is called there with a card's PCI address while it copies: GT/s and lanes of its link.
-    Besides its `seconds` a step takes WARM_UP_SECONDS and the time to get and fill its memory; one
-    that the deadline leaves no time for is not begun. KeyError and ValueError are the plan's fault.
+    `begun` is called here with the number of each step as it begins. A step takes STEP_COST_SECONDS
+    besides its `seconds`, and CONTEXT_SECONDS for each card that is new; one that does not fit into
+    the `seconds` of this call is not begun. Where nothing moves for STALL_SECONDS the child is
+    killed. KeyError and ValueError are the plan's fault; KeyboardInterrupt is answered with what
+    was copied.
     """
     if refused := _kept_from_asking():
         return Copies(hung=refused.hung, error=refused.error, message=refused.message)
     from nodecheck.machine import cuda_child
 
-    return cuda_child.copy(plan, deadline_seconds, look)
+    start_seconds = nvidia_driver.may_take_seconds(cards_expected)
+    work = cuda_child.Work(plan, start_seconds, seconds, begun)
+    return work.copies(look)
 
 
 def _kept_from_asking() -> Answer | None:

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import time
 from typing import Any
 
 import msgspec
 
-from nodecheck.machine import child, driver_deadline, stuck
+from nodecheck.machine import child, nvidia_driver, stuck
 from nodecheck.machine.host import Host
 from nodecheck.machine.nvml_asking import DriverGoneError, Fields, Notes, code_of, text_of
 from nodecheck.machine.nvml_codes import GPU_IS_LOST
-from nodecheck.machine.nvml_fields import Device, read_device, read_reasons
+from nodecheck.machine.nvml_fields import Device, read_device, read_load, read_reasons
 from nodecheck.model import Struct
 
 LIBRARY = "libnvidia-ml.so.1"
-CONTROL_DEVICE = "/dev/nvidiactl"
 STUCK_MARKER = "nvml"
 SECOND_SAMPLE_SECONDS = 1.0
 
@@ -32,16 +30,12 @@ BINDING_MISSING, CHILD_DIED = -1, -2
 BAD_REASONS = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 """Clock event reasons that are looked at twice: power cap, slowdowns and the power brake."""
 
-_LIBRARY_DIRECTORIES = (
-    "/usr/lib/x86_64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
-    "/usr/lib64",
-    "/usr/lib",
-    "/lib64",
-    "/usr/lib/wsl/lib",
-    "/usr/local/nvidia/lib64",
-    "/run/opengl-driver/lib",
-)
+SLOW_STATE, SEEMS_BUSY_PERCENT = 5, 20
+"""From this P-state and this load on a card is looked at twice, far below what rules call busy.
+
+The load is an average over up to a second before, the state is of this moment. Source: nvml.h,
+nvmlUtilization_t.
+"""
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -68,18 +62,7 @@ def worth_trying(host: Host, *, nvidia_on_pci: bool) -> bool:
     """Whether there is any sign of an NVIDIA driver: importing pynvml costs 60 ms."""
     if nvidia_on_pci:
         return True
-    return has_library(LIBRARY) or has_driver(host)
-
-
-def has_library(name: str) -> bool:
-    """Whether a library of the driver's lies where the loader looks for it."""
-    directories = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *_LIBRARY_DIRECTORIES]
-    return any(os.path.exists(f"{directory}/{name}") for directory in directories if directory)
-
-
-def has_driver(host: Host) -> bool:
-    """Whether NVIDIA's kernel module shows itself."""
-    return os.path.exists(CONTROL_DEVICE) or host.exists("/proc/driver/nvidia/version")
+    return nvidia_driver.has_library(LIBRARY) or nvidia_driver.is_loaded(host)
 
 
 def query(devices_expected: int) -> Answer:
@@ -88,7 +71,7 @@ def query(devices_expected: int) -> Answer:
         return Answer(hung=True, message=f"not tried: process {pid} still hangs in NVML")
     notes = Notes()
     work = functools.partial(_collect, notes)
-    outcome = child.call(work, Answer, driver_deadline.seconds(devices_expected))
+    outcome = child.call(work, Answer, nvidia_driver.may_take_seconds(devices_expected))
     if outcome.stuck_pid is not None:
         stuck.remember(STUCK_MARKER, outcome.stuck_pid)
     if outcome.value is not None:
@@ -104,7 +87,7 @@ def query(devices_expected: int) -> Answer:
 
 
 def _so_far(notes: Notes) -> Answer:
-    """What was told before the end came; a slowdown that was seen once is not known."""
+    """What was told before the end came; what has to be seen twice is not known."""
     answer, *devices = notes.kept() or [b"{}"]
     return msgspec.structs.replace(
         msgspec.json.decode(answer, type=Answer),
@@ -113,9 +96,20 @@ def _so_far(notes: Notes) -> Answer:
 
 
 def _unconfirmed(device: Device) -> Device:
-    if not (device.clock_event_reasons or 0) & BAD_REASONS:
-        return device
-    return msgspec.structs.replace(device, clock_event_reasons=None)
+    if _is_held(device):
+        device = msgspec.structs.replace(device, clock_event_reasons=None)
+    if _seems_stuck(device):
+        device = msgspec.structs.replace(device, utilisation_percent=None)
+    return device
+
+
+def _is_held(device: Device) -> bool:
+    return bool((device.clock_event_reasons or 0) & BAD_REASONS)
+
+
+def _seems_stuck(device: Device) -> bool:
+    busy = (device.utilisation_percent or 0) >= SEEMS_BUSY_PERCENT
+    return busy and (device.performance_state or 0) >= SLOW_STATE
 
 
 def _collect(notes: Notes) -> Answer:
@@ -198,23 +192,24 @@ def _process_names(pynvml: Any, devices: list[Device], notes: Notes) -> dict[int
 def _confirmed(pynvml: Any, devices: tuple[Device, ...], notes: Notes) -> tuple[Device, ...]:
     """The devices with only those bad reasons that a second sample shows too.
 
-    A slowdown may flash while P-states change; without one in the first sample there is no second.
+    A slowdown may flash while P-states change, and a card that works in a slow state may have just
+    ended: of that the second sample counts. Without either in the first sample there is no second.
     """
-    if not any((device.clock_event_reasons or 0) & BAD_REASONS for device in devices):
+    if not any(_is_held(device) or _seems_stuck(device) for device in devices):
         return devices
     time.sleep(SECOND_SAMPLE_SECONDS)
     return tuple(_again(pynvml, device, notes) for device in devices)
 
 
 def _again(pynvml: Any, device: Device, notes: Notes) -> Device:
-    first = device.clock_event_reasons
-    if first is None or not first & BAD_REASONS or GPU_IS_LOST in device.errors.values():
+    held, stuck_now = _is_held(device), _seems_stuck(device)
+    if not (held or stuck_now) or GPU_IS_LOST in device.errors.values():
         return device
     fields = Fields(pynvml, notes.asking, f"card {device.index}")
     handle = fields.read("handle", lambda: pynvml.nvmlDeviceGetHandleByIndex(device.index))
-    second = read_reasons(pynvml, handle, fields)
-    return msgspec.structs.replace(
-        device,
-        clock_event_reasons=None if second is None else first & (second | ~BAD_REASONS),
-        errors={**device.errors, **fields.errors},
-    )
+    found: dict[str, Any] = read_load(pynvml, handle, fields) if stuck_now else {}
+    if held:
+        first, second = device.clock_event_reasons or 0, read_reasons(pynvml, handle, fields)
+        lasting = None if second is None else first & (second | ~BAD_REASONS)
+        found["clock_event_reasons"] = lasting
+    return msgspec.structs.replace(device, **found, errors={**device.errors, **fields.errors})

@@ -187,23 +187,31 @@ def _memory_calls(pynvml: Any, handle: Any) -> tuple[Callable[[], Any], ...]:
 
 def _clocks(pynvml: Any, handle: Any, fields: Fields) -> dict[str, Any]:
     sm, memory = pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM
+    return {
+        **read_load(pynvml, handle, fields),
+        "memory_clock_max": fields.read(
+            "maximum memory clock", lambda: pynvml.nvmlDeviceGetMaxClockInfo(handle, memory)
+        ),
+        "sm_clock_max": fields.read(
+            "maximum SM clock", lambda: pynvml.nvmlDeviceGetMaxClockInfo(handle, sm)
+        ),
+        "clock_event_reasons": read_reasons(pynvml, handle, fields),
+    }
+
+
+def read_load(pynvml: Any, handle: Any, fields: Fields) -> dict[str, Any]:
+    """How busy the card is, and the clocks and the state in which it works."""
+    sm, memory = pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM
     rates = fields.read("utilisation", lambda: pynvml.nvmlDeviceGetUtilizationRates(handle))
     return {
         "memory_clock": fields.read(
             "memory clock", lambda: pynvml.nvmlDeviceGetClockInfo(handle, memory)
         ),
-        "memory_clock_max": fields.read(
-            "maximum memory clock", lambda: pynvml.nvmlDeviceGetMaxClockInfo(handle, memory)
-        ),
         "sm_clock": fields.read("SM clock", lambda: pynvml.nvmlDeviceGetClockInfo(handle, sm)),
-        "sm_clock_max": fields.read(
-            "maximum SM clock", lambda: pynvml.nvmlDeviceGetMaxClockInfo(handle, sm)
-        ),
         "performance_state": fields.read(
             "performance state", lambda: pynvml.nvmlDeviceGetPerformanceState(handle)
         ),
         "utilisation_percent": getattr(rates, "gpu", None),
-        "clock_event_reasons": read_reasons(pynvml, handle, fields),
     }
 
 

@@ -20,6 +20,8 @@ FIELD_IDS = {
     "common NVLink speed": 90,
     "NVLink count": 91,
     "PCIe replay rollovers": 95,
+    "C2C links": 170,
+    "C2C link": 171,
     "correctable PCIe errors": 173,
     "PCIe NAKs received": 174,
     "PCIe receiver errors": 175,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TypeVar
 
 import msgspec
@@ -22,6 +23,9 @@ GRAPHICS_VENDORS = (NVIDIA, AMD, INTEL)
 
 BRIDGE, VGA, CONTROLLER_3D, DISPLAY = 0x0604, 0x0300, 0x0302, 0x0380
 PROCESSING, CO_PROCESSOR = 0x1200, 0x0B40
+OTHER_BRIDGE = 0x0680
+"""Of NVIDIA's devices the NVSwitches alone have it."""
+
 _ACCELERATORS = (VGA, CONTROLLER_3D, DISPLAY, PROCESSING, CO_PROCESSOR)
 _CLASSLESS = {
     "1d0f": frozenset(("7064", "7164", "7264", "7364")),
@@ -40,6 +44,9 @@ _INTEGRATED_AMD = frozenset((
 ))  # fmt: skip
 """AMD's graphics inside processors, from Carrizo on: theirs is a PCIe link like a card's. Sources:
 libdrm's amdgpu.ids, amdgpu_drv.c."""
+
+_HYPERV = "1414"
+"""Hyper-V's adapter (008e) is a 3D controller in WSL and other guests, and draws on no card."""
 
 EMULATED_PORTS = ("1b36", "15ad", "80ee")
 """Vendors of bridges that exist in no hardware: QEMU, VMware, VirtualBox."""
@@ -70,8 +77,9 @@ class PciDevice(Struct, frozen=True, kw_only=True):
     """One PCI function. Ids are four hex digits, `pci_class` is class and subclass (0x0302).
 
     Speeds are in GT/s and widths in lanes, None where they read Unknown or 0. `gone` says that the
-    configuration space reads all ones, `asleep` that it has no power, `virtual_function` that it is
-    a share of another device. `config` and `details` are as lspci printed them; see pci_details.
+    configuration space reads all ones, `asleep` that it has no power, `linkless` that its width
+    reads 0, `virtual_function` that it is a share of another device. `config` and `details` are as
+    lspci printed them; see pci_details.
     """
 
     address: str
@@ -90,14 +98,19 @@ class PciDevice(Struct, frozen=True, kw_only=True):
     link_files: bool = False
     gone: bool = False
     asleep: bool = False
+    linkless: bool = False
     virtual_function: bool = False
     config: Config = Config()
     details: Details = Details()
 
     @property
     def has_link(self) -> bool:
-        """Whether it has a PCIe link of its own: not so for a device on the root bus."""
-        return self.maximum_width is not None or self.current_width is not None
+        """Whether it has a PCIe link of its own: not so for a device on the root bus.
+
+        One that is gone or asleep tells of none, and has one all the same.
+        """
+        told = self.maximum_width is not None or self.current_width is not None
+        return told or self.gone or (self.asleep and not self.linkless)
 
     @property
     def emulated_port(self) -> bool:
@@ -106,10 +119,14 @@ class PciDevice(Struct, frozen=True, kw_only=True):
 
 
 class Bus(Struct, frozen=True, kw_only=True):
-    """The devices that were read, by address. `source` is sysfs, lspci or None (nothing there)."""
+    """The devices that were read, by address. `source` is sysfs, lspci or None (nothing there).
+
+    `nvswitches` is how many NVSwitches there are.
+    """
 
     devices: dict[str, PciDevice]
     source: str | None = None
+    nvswitches: int = 0
 
     def accelerators(self) -> tuple[PciDevice, ...]:
         """The accelerators, by address."""
@@ -141,7 +158,7 @@ def is_accelerator(device: PciDevice) -> bool:
     makes accelerators and, but for NVIDIA, it has a PCIe link: an integrated one and a management
     controller's have none, save those that are known by their id.
     """
-    if device.virtual_function or device.pci_class is None:
+    if device.virtual_function or device.pci_class is None or device.vendor == _HYPERV:
         return False
     if device.pci_class in (VGA, DISPLAY):
         return device.vendor == NVIDIA or _is_graphics_card(device)
@@ -165,22 +182,44 @@ def read(reader: Reader) -> Bus:
         if normal_address(name) == name and real_path(reader, f"{SYSFS}/{name}") is not None
     ]
     printed = _printed(reader) if not names or not reader.host.live else {}
+    switches = sum(_is_nvswitch(d.vendor, d.pci_class) for d in printed.values())
     if not names:
-        return Bus(devices=printed, source="lspci" if printed else None)
-    found = {d.address: d for name in names if (d := _classified(reader, name))}
+        source = "lspci" if printed else None
+        return Bus(devices=printed, source=source, nvswitches=switches)
+    found, in_sysfs = _classified(reader, names)
     _add_bridges(reader, found)
-    return Bus(devices={a: completed(d, printed.get(a)) for a, d in found.items()}, source="sysfs")
+    return Bus(
+        devices={a: _joined(d, printed.get(a)) for a, d in found.items()},
+        source="sysfs",
+        nvswitches=in_sysfs or switches,
+    )
 
 
-def _classified(reader: Reader, address: str) -> PciDevice | None:
-    """The device at `address` if it may be an accelerator; most of a server's devices are not."""
-    pci_class = _hex(reader.text(f"{SYSFS}/{address}/class", None))
-    if pci_class is None:
-        return None
-    known = pci_class >> 8 in _ACCELERATORS
-    if pci_class >> 8 in _NO_CLASS:  # of these a server has dozens
-        known = _id(reader.text(f"{SYSFS}/{address}/vendor", None)) in _CLASSLESS
-    return _device(reader, address, pci_class >> 8) if known else None
+def _classified(reader: Reader, names: Iterable[str]) -> tuple[dict[str, PciDevice], int]:
+    """What may be an accelerator, most of a server's devices are not, and how many NVSwitches."""
+    found: dict[str, PciDevice] = {}
+    switches = 0
+    for address in names:
+        code = _hex(reader.text(f"{SYSFS}/{address}/class", None))
+        pci_class = None if code is None else code >> 8
+        known = pci_class in _ACCELERATORS
+        if pci_class == OTHER_BRIDGE or pci_class in _NO_CLASS:  # of these a server has dozens
+            vendor = _id(reader.text(f"{SYSFS}/{address}/vendor", None))
+            switches += _is_nvswitch(vendor, pci_class)
+            known = pci_class in _NO_CLASS and vendor in _CLASSLESS
+        if known:
+            found[address] = _device(reader, address, pci_class)
+    return found, switches
+
+
+def _is_nvswitch(vendor: str | None, pci_class: int | None) -> bool:
+    return vendor == NVIDIA and pci_class == OTHER_BRIDGE
+
+
+def _joined(device: PciDevice, printed: PciDevice | None) -> PciDevice:
+    """`device` with what only lspci says: of one without power that is as of one that is gone."""
+    joined = completed(device, printed)
+    return msgspec.structs.replace(joined, gone=joined.gone and not joined.asleep)
 
 
 def _add_bridges(reader: Reader, found: dict[str, PciDevice]) -> None:
@@ -197,7 +236,7 @@ def _device(reader: Reader, address: str, pci_class: int | None) -> PciDevice:
     texts = {name: reader.text(f"{here}/{name}", None) for name in _LINK_FILES}
     width = count(texts["current_link_width"])
     numa_node = count(reader.text(f"{here}/numa_node", None))
-    asleep = _asleep(reader, here)
+    asleep = _asleep(reader, here, width)
     return PciDevice(
         address=address,
         parent=_parent(reader, address),
@@ -214,13 +253,20 @@ def _device(reader: Reader, address: str, pci_class: int | None) -> PciDevice:
         link_files=any(text is not None for text in texts.values()),
         gone=width == WIDTH_GONE and not asleep,
         asleep=asleep,
+        linkless=width == 0,
         virtual_function="physfn" in reader.names(here),
     )
 
 
-def _asleep(reader: Reader, here: str) -> bool:
-    """A card without power (D3cold) reads all ones as a lost one does."""
-    return reader.text(f"{here}/power_state", None) == "D3cold"
+def _asleep(reader: Reader, here: str, width: int | None) -> bool:
+    """A card without power (D3cold) reads all ones as a lost one does.
+
+    Kernels before 5.12 do not tell the state, only that the card was suspended.
+    """
+    state = reader.text(f"{here}/power_state", None)
+    if state is None and width == WIDTH_GONE:
+        return reader.text(f"{here}/power/runtime_status", None) == "suspended"
+    return state == "D3cold"
 
 
 def real_path(reader: Reader, path: str) -> str | None:

@@ -7,7 +7,6 @@ import re
 from nodecheck.machine.pci import SYSFS, Details, PciDevice, completed, count, real_path
 from nodecheck.machine.pci_config import SIZE, USER_BYTES, Config, parse
 from nodecheck.machine.reader import Reader
-from nodecheck.machine.tree import UnreadableError
 from nodecheck.model import Reason
 
 _BARS = 6
@@ -15,6 +14,7 @@ _MEMORY = 0x200
 """IORESOURCE_MEM."""
 
 _LARGEST_BAR = 1 << 50
+_TARGET = "paths.hops.target_gts"
 _IOMMU = ("/sys/kernel/iommu_groups", "/sys/class/iommu")
 
 
@@ -39,21 +39,15 @@ def registers(reader: Reader, device: PciDevice) -> Config:
     if device.gone or device.asleep:
         return device.config
     path = f"{SYSFS}/{device.address}/config"
-    try:
-        data = reader.host.read_bytes(path)
-    except UnreadableError as error:
-        if device.config == Config():
-            _gap(reader, error.reason, error.detail)
+    # noted once: what holds for one device holds for all of them
+    noted = any(gap.field == _TARGET for gap in reader.gaps)
+    data = reader.binary(path, None if noted or device.config != Config() else _TARGET)
+    if data is None:
         return device.config
-    if len(data) <= USER_BYTES:
-        _gap(reader, Reason.DENIED, f"{path}: {len(data)} bytes of {SIZE}; root reads all of them")
+    if len(data) <= USER_BYTES and not noted:
+        detail = f"{path}: {len(data)} bytes of {SIZE}; root reads all of them"
+        reader.gap(_TARGET, Reason.DENIED, detail)
     return completed(parse(data), device.config)
-
-
-def _gap(reader: Reader, reason: Reason, detail: str) -> None:
-    """Once: what holds for one device holds for all of them."""
-    if not any(gap.field == "paths.hops.target_gts" for gap in reader.gaps):
-        reader.gap("paths.hops.target_gts", reason, detail)
 
 
 def _largest_bar(resource: str | None) -> int | None:

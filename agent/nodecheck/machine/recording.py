@@ -41,6 +41,7 @@ _IDENTITIES = tuple(
         (r"\b(?:[0-9a-fA-F]{64}|[0-9a-fA-F]{32})\b", "0" * 32),
         (r"(?i)\b(PARTUUID=|UUID=|wwn-0x|eui\.|nvme-eui\.|nqn\.)[\w.:-]+", r"\1removed"),
         (r"(?i)((?:serial(?:[ _]?number)?|s/n|sn)\s*[:>=]\s*)[^\s<][^<\n]*", r"\1removed"),
+        (r"\b(unique_id\s+)\d+", r"\1removed"),
         (r'(?i)("\w*serial\w*"\s*:\s*")[^"]*', r"\1removed"),
         (r"(?i)((?:service|asset) tag\s*[:>=]\s*)[^\s<][^<\n]*", r"\1removed"),
         (r"(?i)(<pdi>|board_id>|GPU PDI\s*:\s*|Board ID\s*:\s*)[^<\n]+", r"\1removed"),

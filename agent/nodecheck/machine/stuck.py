@@ -1,17 +1,24 @@
 """Markers of probes that hang in the kernel, so that no later run starts them again.
 
 One file a probe, beside the history, holding the stuck process's id and start time. The marker is
-void once that process is gone. Where the directory cannot be written there is no memory, only a
-new attempt.
+void once that process is gone. Where the directory cannot be written, or its file system hangs,
+there is no memory, only a new attempt.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import socket
+import time
 from pathlib import Path
 
-from nodecheck.machine import state
+from nodecheck.machine import child, state
+
+ANSWER_SECONDS = 1.0
+TURN_SECONDS = 0.3
+"""How long another process may take for the same look; one takes milliseconds."""
 
 
 def _directory() -> Path:
@@ -36,7 +43,33 @@ def _start_time(pid: int) -> str | None:
 
 def stuck_pid(probe: str) -> int | None:
     """The process that still hangs on `probe`, if an earlier run left one."""
-    return _living(_marker(probe)) if os.path.isdir(_directory()) else None
+    return _living(_marker(probe)) if _is_there(_directory()) else None
+
+
+@functools.cache
+def _answers(directory: Path) -> bool:
+    """Whether the file system that the markers lie on answers: it may be the one that hangs."""
+    return bool(child.call(lambda: _look(directory), bool, ANSWER_SECONDS).value)
+
+
+def _is_there(directory: Path) -> bool:
+    return _answers(directory) and os.path.isdir(directory)
+
+
+def _look(directory: Path) -> bool:
+    """The child's work: a name is held for as long as it lives, so that no second one hangs too."""
+    end = time.monotonic() + TURN_SECONDS
+    with socket.socket(socket.AF_UNIX) as held:
+        while True:
+            try:
+                held.bind(f"\0nodecheck.stuck.{os.geteuid()}")
+                break
+            except OSError:
+                if time.monotonic() >= end:
+                    return False
+                time.sleep(0.002)
+        os.path.isdir(directory)
+        return True
 
 
 def _living(marker: Path) -> int | None:
@@ -56,7 +89,7 @@ def _living(marker: Path) -> int | None:
 def remember(probe: str, pid: int) -> None:
     """Note that `pid` hangs on `probe`."""
     started = _start_time(pid)
-    if started is None:
+    if started is None or not _answers(_directory()):
         return
     marker = _marker(probe)
     try:

@@ -124,7 +124,7 @@ def _counted(report: Report) -> Iterator[Figure]:
     for address, errors in _link_errors(report).items():
         yield from _counters(address, {
             "aer_correctable": errors.correctable,
-            "aer_nonfatal": max(0, errors.nonfatal - errors.refused),
+            "aer_nonfatal": errors.nonfatal_lost,
             "aer_fatal": errors.fatal,
         })  # fmt: skip
     for controller in facts.memory.controllers:

@@ -18,6 +18,10 @@ from nodecheck.records.state import State, Told
 LOOKS_BACK_SECONDS = 30 * DAY
 """A fault that comes back later than that is a new one. Source: nodecheck's own judgement."""
 
+CARDS_SECONDS = 7 * DAY
+"""A missing card is told for so long after it was seen last; then the node is one with fewer.
+Source: nodecheck's own judgement, the week in which an alarm is answered."""
+
 LASTING = frozenset(
     {
         "gpu.container_lost_devices",
@@ -41,10 +45,11 @@ def past(spells: Sequence[Spell]) -> Past | None:
     """What spells, oldest first, say; None where there are none."""
     if not spells:
         return None
-    seen = next((spell for spell in reversed(spells) if _saw_cards(spell.state)), None)
+    recent = [s for s in spells if s.last > spells[-1].last - CARDS_SECONDS and _saw_cards(s.state)]
+    most = max(recent, key=lambda s: (len(_cards(s.state)), s.last), default=None)
     return Past(
-        time=_iso((seen or spells[-1]).last),
-        accelerators=None if seen is None else _cards(seen.state),
+        time=_iso((most or spells[-1]).last),
+        accelerators=None if most is None else _cards(most.state),
         tried=tuple(_tried(spells)),
     )
 
@@ -64,7 +69,10 @@ def _cards(state: State) -> tuple[str, ...]:
 
 
 def _tried(spells: Sequence[Spell]) -> Iterator[Tried]:
-    """Each fault once, by the last time that it was seen to be gone."""
+    """Each fault once, by the last time that it was seen to be gone.
+
+    With the card it has not gone: that one is missing.
+    """
     had: dict[tuple[str, str], tuple[Told, State]] = {}
     gone: dict[tuple[str, str], int] = {}
     for spell in spells:
@@ -75,7 +83,12 @@ def _tried(spells: Sequence[Spell]) -> Iterator[Tried]:
             for place in where(told.subject)
         }
         for key, (told, state) in tuple(had.items()):
-            if key not in now and could_tell(spell.state.unseen, state.unseen, told.check):
+            there = not addresses(key[1]) or key[1] in _cards(spell.state)
+            if (
+                key not in now
+                and there
+                and could_tell(spell.state.unseen, state.unseen, told.check)
+            ):
                 gone[key] = spell.first
                 del had[key]
         had |= now

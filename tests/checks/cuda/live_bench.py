@@ -7,15 +7,15 @@ from pathlib import Path
 
 import msgspec
 
-from nodecheck.checks.cuda import bench as measuring
 from nodecheck.collect import bench, collect
 from nodecheck.diagnose import diagnose
+from nodecheck.machine import cuda
 from nodecheck.policy import Policy
 from tests.checks.live_tree import LiveTree
 
 
 def main() -> None:
-    measuring.GRACE_SECONDS, measuring.GRACE_FACTOR = 3.0, 1.0  # a test need not wait long
+    cuda.STALL_SECONDS = 3.0  # a test that waits for a hang need not wait long
     host = LiveTree(Path(sys.argv[1]))
     if sys.argv[2] == "report":
         report = collect(host)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from nodecheck.model import Severity
 from nodecheck.report import Report
 from tests.checks.cuda.commands import OURS, Node, node, run, wait_for_others
 from tests.fake_cuda.build import fake_cuda, left
@@ -146,9 +147,9 @@ def test_without_a_card_it_says_so_in_a_line(node: Node) -> None:
         assert done.err == ("Error: no NVIDIA card is given to this process: nothing to measure\n")
 
 
-def test_ctrl_c_ends_it_with_the_cards_that_were_measured(node: Node) -> None:
+def test_ctrl_c_ends_it_with_all_that_was_measured(node: Node) -> None:
     leader, follower = pty.openpty()
-    environment = node.environment(driver=[{}] * 4, cards=[{}] * 4) | {"TERM": "xterm"}
+    environment = node.environment(driver=[{}] * 2, cards=[{}] * 2) | {"TERM": "xterm"}
     command = [sys.executable, "-m", "nodecheck", "bench", "gpu", "--json"]
     wait_for_others()
     with subprocess.Popen(
@@ -156,10 +157,10 @@ def test_ctrl_c_ends_it_with_the_cards_that_were_measured(node: Node) -> None:
     ) as process:
         os.close(follower)
         told = b""
-        while b"measuring GPU 2 of 4" not in told:
+        while b"measuring GPU 2 of 2" not in told:
             told += os.read(leader, 4096)
         assert b" s left" in told
-        time.sleep(0.2)
+        time.sleep(1.3)  # its first step takes 0.9 s, its second as long
         sent = time.monotonic()
         process.send_signal(signal.SIGINT)
         printed, _ = process.communicate(timeout=30)
@@ -167,7 +168,8 @@ def test_ctrl_c_ends_it_with_the_cards_that_were_measured(node: Node) -> None:
     os.close(leader)
     report = json.loads(printed)
     assert process.returncode == 1
-    assert {each["card"] for each in report["transfers"]} == {CARD}
+    assert [each["card"] for each in report["transfers"]] == [*[CARD] * 4, "0000:02:00.0"]
+    assert report["facts"]["cuda"]["interrupted"]
     assert report["facts"]["cuda"]["warnings"][0].startswith("interrupted after")
     assert took < 5
 
@@ -206,9 +208,18 @@ def test_cuda_that_hangs_does_not_hold_the_report(node: Node) -> None:
     assert done.ids() == ["gpu.cuda_unavailable"]
 
 
-def test_memory_that_others_hold_is_no_dead_cuda(node: Node) -> None:
+def test_a_start_for_which_there_is_no_memory_is_a_warning(node: Node) -> None:
     done = run(node.environment(cuInit="!2"), "--json")
-    assert (done.report.facts.cuda.error, done.ids()) == (2, [])
+    assert done.report.facts.cuda.error == 2
+    assert [(f.id, f.severity) for f in done.report.findings if f.id in OURS] == [
+        ("gpu.cuda_unavailable", Severity.WARNING)
+    ]
+
+
+def test_a_child_that_is_killed_is_no_dead_cuda(node: Node) -> None:
+    done = run(node.environment(cuInit="killed"), "--json")
+    assert done.ids() == []
+    assert any("SIGKILL" in gap.detail for gap in done.report.gaps if gap.check == "cuda")
 
 
 def test_a_card_that_cuda_lacks_is_told(node: Node) -> None:
@@ -231,3 +242,11 @@ def test_a_capture_gives_the_same_finding(node: Node, tmp_path: Path) -> None:
     done = run(dict(os.environ), "--root", str(capture), "--json")
     assert done.ids() == ["gpu.cuda_unavailable"]
     assert not (capture / "measurements.json").exists()
+
+
+def test_a_capture_that_is_to_start_nothing_wakes_no_card(node: Node, tmp_path: Path) -> None:
+    capture = tmp_path / "capture"
+    environment = node.environment(cuInit="!803")
+    assert run(environment, "capture", str(capture), "--kernels", "never").status == 0
+    assert (capture / "nvml.json").exists()
+    assert not (capture / "cuda.json").exists()

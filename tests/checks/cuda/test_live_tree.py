@@ -10,7 +10,7 @@ import pytest
 from nodecheck.model import Transfer
 from tests.checks.cuda.commands import OURS, Node, live, node
 from tests.checks.gpu.inputs import device, port
-from tests.fake_cuda.build import fake_cuda, left
+from tests.fake_cuda.build import fake_cuda, left, log
 from tests.fake_nvml.build import fake_nvml
 from tests.trees import Tree, plant
 
@@ -73,6 +73,8 @@ def test_cards_behind_one_switch_are_told_by_their_way(node: Node) -> None:
     peers = {(t.card, t.peer) for t in report.transfers if t.name == "peer_to_peer"}
     assert peers == {CARDS, CARDS[::-1]}
     assert left(node.place) == {}
+    made = [words[1] for words in log(node.place) if words[0] == "+context"]
+    assert sorted(made) == ["0", "1"]  # one process for all: the driver is started once
 
 
 def test_a_copy_that_hangs_ends_and_is_what_programs_get(node: Node) -> None:
@@ -84,6 +86,9 @@ def test_a_copy_that_hangs_ends_and_is_what_programs_get(node: Node) -> None:
     assert report.facts.cuda.call == "cuMemcpyDtoHAsync_v2"
     (finding,) = [f for f in report.findings if f.id in OURS]
     assert finding.summary == "CUDA hangs in a copy"
+    details = [gap.detail for gap in report.gaps if gap.check == "cuda"]
+    for about in ("GPU 0", "GPU 1", "2 GPUs at once"):
+        assert any(about in d and "not tried, since CUDA hangs" in d for d in details), details
 
 
 def test_a_library_that_dies_in_a_copy_leaves_what_was_measured(node: Node) -> None:

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodecheck.checks.cuda.plan import PEERS_MOST, Leg, legs, pairs, shortened
+from nodecheck.checks.cuda.plan import (
+    LEAST_SHARE,
+    PEERS_MOST,
+    Leg,
+    legs,
+    pairs,
+    shortened,
+    whole_seconds,
+)
 from nodecheck.checks.cuda.subjects import Subject
 from tests.checks.cuda.nodes import address, card
 
@@ -45,6 +53,11 @@ def test_eight_cards_take_less_than_a_minute() -> None:
     assert seconds(legs(subjects(8))) < 60
 
 
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 8, 12])
+def test_how_long_it_takes_is_known_by_the_number_of_cards(number: int) -> None:
+    assert whole_seconds(number) == pytest.approx(seconds(legs(subjects(number))))
+
+
 def test_a_card_without_room_is_measured_over_its_link_alone() -> None:
     (leg,) = legs(subjects(1, device_bytes=None))
     assert not [step for step in leg.steps if step.name.startswith("device_copy")]
@@ -73,14 +86,13 @@ def test_pairs_are_bounded_and_touch_every_card_they_can(number: int) -> None:
 
 
 @given(number=st.integers(1, 8), most=st.floats(0.1, 80))
-def test_what_is_left_in_fits_into_the_time(number: int, most: float) -> None:
-    for leg in legs(subjects(number)):
-        short = shortened(leg, 0.5, most)
-        assert short.steps == () or short.seconds <= most
-        assert [s.name for s in short.steps] == [s.name for s in leg.steps[: len(short.steps)]]
-
-
-@pytest.mark.parametrize(("most", "steps"), [(1.2, 0), (1.8, 1), (60.0, 6)])
-def test_what_tells_most_comes_first(most: float, steps: int) -> None:
-    (leg,) = legs(subjects(1))
-    assert len(shortened(leg, 0.5, most).steps) == steps
+def test_samples_are_shortened_to_the_time_there_is_but_not_below_their_half(
+    number: int, most: float
+) -> None:
+    whole = legs(subjects(number))
+    short = shortened(whole, most)
+    for leg, before in zip(short, whole, strict=True):
+        for step, full in zip(leg.steps, before.steps, strict=True):
+            assert step.name == full.name
+            assert LEAST_SHARE * full.seconds <= step.seconds <= full.seconds
+    assert (short == whole) == (most >= seconds(whole))

@@ -17,7 +17,9 @@ from tests.checks.cuda.nodes import address, card, failed, node
 
 DOCKER = VirtFacts(guest=False, container="docker")
 HUNG = CudaFacts(state="unresponsive", call="cuInit", message="no answer within 5 s")
-MISSING = CudaFacts(state="missing", message="libcuda.so.1: cannot open shared object")
+ABSENT = "libcuda.so.1: cannot open shared object file: No such file or directory"
+MISSING = CudaFacts(state="missing", call="dlopen", message=ABSENT)
+UTILITY = replace(MISSING, capabilities=("utility",))
 
 
 def judged(seen: Seen) -> list[Finding]:
@@ -35,8 +37,12 @@ def only(seen: Seen) -> Finding:
     ("cuda", "words", "action"),
     [
         (HUNG, "CUDA does not answer", Action.REBOOT),
-        (replace(HUNG, devices=(address(0),)), "CUDA hangs in a copy", Action.REBOOT),
+        (replace(HUNG, devices=(address(0),)), "CUDA does not answer", Action.REBOOT),
+        (replace(HUNG, call=None), "CUDA does not answer", Action.REBOOT),
+        (replace(HUNG, call="cuEventSynchronize"), "CUDA hangs in a copy", Action.REBOOT),
+        (replace(HUNG, call="a copy"), "CUDA hangs in a copy", Action.REBOOT),
         (MISSING, "libcuda.so.1 is not there", Action.CHANGE_SETTING),
+        (replace(MISSING, message=None), "libcuda.so.1 is not there", Action.CHANGE_SETTING),
         (failed(999, uvm=False), "/dev/nvidia-uvm is not there", Action.CHANGE_SETTING),
         (failed(100, uvm=False), "/dev/nvidia-uvm is not there", Action.CHANGE_SETTING),
         (failed(101, uvm=False), "/dev/nvidia-uvm is not there", Action.CHANGE_SETTING),
@@ -76,6 +82,67 @@ def test_in_a_container_the_fix_is_the_containers(cuda: CudaFacts, words: str) -
     assert remedy.text != only(node(cuda=cuda)).remedy.text
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "libcuda.so.1: wrong ELF class: ELFCLASS32",
+        "libcuda.so.1: file too short",
+        "libnvidia-gpucomp.so.580.65.06: cannot open shared object file: No such file or directory",
+    ],
+)
+@pytest.mark.parametrize("virt", [DOCKER, VirtFacts(guest=False)], ids=["docker", "bare"])
+def test_a_library_that_cannot_be_loaded_is_not_called_absent(words: str, virt: VirtFacts) -> None:
+    finding = only(node(cuda=replace(MISSING, message=words), virt=virt))
+    assert finding.summary.endswith("its library libcuda.so.1 cannot be loaded")
+    assert words in finding.evidence[0].value
+    assert "not there, one for another processor" in finding.remedy.text
+
+
+@pytest.mark.parametrize(
+    "cuda",
+    [
+        UTILITY,
+        replace(UTILITY, capabilities=()),
+        replace(UTILITY, capabilities=("graphics", "utility", "video")),
+        replace(UTILITY, message="libcuda.so.1: file too short"),
+        failed(999, uvm=False, capabilities=("utility",)),
+    ],
+    ids=["utility", "no known word", "three", "a stump mounted", "a libcuda of the image's own"],
+)
+def test_a_container_that_was_started_without_cuda_is_told_not_blamed(cuda: CudaFacts) -> None:
+    (finding,) = judged(node(cuda=cuda, virt=DOCKER))
+    assert finding.severity is Severity.INFO
+    assert finding.summary == "CUDA is not in this container: it was started without"
+    assert finding.impact == "Programs in this container cannot compute on 1 card"
+    assert finding.remedy.action is Action.NONE
+    assert any("NVIDIA_DRIVER_CAPABILITIES" in each.value for each in finding.evidence)
+
+
+@pytest.mark.parametrize(
+    ("cuda", "virt"),
+    [
+        (MISSING, DOCKER),
+        (replace(MISSING, capabilities=("compute", "utility")), DOCKER),
+        (replace(MISSING, capabilities=("all",)), DOCKER),
+        (UTILITY, VirtFacts(guest=False)),
+        (failed(999, uvm=True, capabilities=("utility",)), DOCKER),
+        (failed(803, uvm=False, capabilities=("utility",)), DOCKER),
+        (replace(HUNG, capabilities=("utility",)), DOCKER),
+    ],
+    ids=["not told", "compute", "all", "no container", "refused", "mismatch", "hangs"],
+)
+def test_what_was_not_left_out_on_purpose_stays_a_fault(cuda: CudaFacts, virt: VirtFacts) -> None:
+    only(node(cuda=cuda, virt=virt))
+
+
+def test_too_little_memory_of_the_node_is_a_warning() -> None:
+    (finding,) = judged(node(cuda=failed(2, "CUDA_ERROR_OUT_OF_MEMORY: out of memory")))
+    assert finding.severity is Severity.WARNING
+    assert "does not get the node's memory" in finding.summary
+    assert "ulimit -v" in finding.remedy.commands
+    assert "1 card" in finding.impact
+
+
 def test_confidential_cards_that_are_not_set_ready_are_no_matter_of_the_fabric() -> None:
     driver = GpuFacts(state="ok", source="nvml", confidential_compute=True)
     finding = only(node(cuda=failed(802), driver=driver))
@@ -91,7 +158,10 @@ def test_cards_that_were_asleep_may_only_be_slow() -> None:
     (finding,) = judged(node((card(0, persistence=False),), cuda=HUNG))
     assert finding.severity is Severity.WARNING
     assert "persistence" in finding.remedy.text
-    hanging = replace(HUNG, devices=(address(0),))
+    assert judged(
+        node((card(0, persistence=False),), cuda=replace(HUNG, devices=(address(0),)))
+    ) == [finding]
+    hanging = replace(HUNG, call="cuMemcpyHtoDAsync_v2", devices=(address(0),))
     assert "hangs in a copy" in only(node((card(0, persistence=False),), cuda=hanging)).summary
 
 
@@ -128,7 +198,6 @@ SWITCHES = GpuFacts(state="ok", source="nvml", nvswitches=4, fabric_manager=Fals
     [
         node(cuda=CudaFacts()),
         node(cuda=CudaFacts(message="the C extension is not there")),
-        node(cuda=failed(2, "CUDA_ERROR_OUT_OF_MEMORY")),
         node((card(0, compute_mode="exclusive_process"),), cuda=failed(46)),
         node((card(0, compute_mode=None),), cuda=failed(46)),
         node((UNREADY,), cuda=failed(802)),
@@ -144,7 +213,7 @@ SWITCHES = GpuFacts(state="ok", source="nvml", nvswitches=4, fabric_manager=Fals
         node(cuda=failed(100), driver=GpuFacts(state="missing", source="nvml")),
     ],
     ids=[
-        "not asked", "not to be asked", "memory of others", "exclusive", "mode not known",
+        "not asked", "not to be asked", "exclusive", "mode not known",
         "fabric", "no fabric manager", "lost", "needs a reset", "not granted",
         "another container's", "not NVIDIA", "no card", "mismatch", "driver hangs", "no driver",
     ],

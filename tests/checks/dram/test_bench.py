@@ -326,7 +326,9 @@ def first_then_hang(directory: Path) -> Callable[[Reader, Block], Stretch]:
 
 def interrupted(found: DramProbe) -> bool:
     assert [(each.threads, each.passes) for each in found.measurements] == [(2, 9)]
-    return any(warning.startswith("interrupted after ") for warning in found.facts.warnings)
+    told = any(warning.startswith("interrupted after ") for warning in found.facts.warnings)
+    assert told == bool(found.facts.interrupted)
+    return told
 
 
 def test_an_interrupt_ends_it_with_what_was_measured(

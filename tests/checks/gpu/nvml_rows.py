@@ -291,6 +291,10 @@ ROWS = (
     _link("fatal_errors", "field 214.1", LINKS, 0, 1, 1),
     *(_row("fabric.state", "GpuFabricInfoV", "fabric state", "fabric_state", "completed", value,
            told) for value, told in ((0, None), (1, "not_started"), (2, "in_progress"))),
+    Row("chip_to_chip", FIELDS, "field values", False, {"field 170": "u32:10"}, True,
+        refused=False),
+    Row("chip_to_chip", FIELDS, "field values", False,
+        {"field 170": "u32:10", "field 171": "u32:0"}, False, refused=False),
     _row("fabric.error", "GpuFabricInfoV", "fabric state", "fabric_status", None, 10, "Timeout"),
     *(Row("fabric.problems", "nvmlDeviceGetGpuFabricInfoV", "fabric state", [],
           {"fabric_health_mask": mask, "fabric_health_summary": summary}, told, refused=[])
@@ -326,7 +330,7 @@ SYSTEM_ROWS = (
 NOT_OF_NVML = {
     "index", "vendor", "seen_by", "granted", "driver", "lost", "unified_memory",
     "vram_bytes_per_second", "vram_rate_source", "link_generation_host_max", "numa_node",
-    "device_file", "error", "chip_to_chip", "product_lanes", "performance_level",
+    "device_file", "error", "product_lanes", "performance_level",
     "uncorrectable_by_block", "partition_mode",
 }  # fmt: skip
 """Members of Gpu that other sources tell, or that are concluded."""

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from nodecheck.checks.gpu import from_nvml, nvml_refusals
-from nodecheck.machine import child, driver_deadline, nvml
+from nodecheck.machine import child, nvidia_driver, nvml
 from tests.fake_nvml.build import FakeNvml
 
 HANGS_AT_ONCE = 55
@@ -54,12 +54,12 @@ def main() -> None:
     files = [place / f"{number}.txt" for number in range(int(sys.argv[2]))]
     nvml.SECOND_SAMPLE_SECONDS = 0.01
     if hang_seconds:
-        driver_deadline.BASE_SECONDS = hang_seconds - driver_deadline.PER_CARD_SECONDS
+        nvidia_driver.BASE_SECONDS = hang_seconds - nvidia_driver.PER_CARD_SECONDS
         import pynvml  # noqa: F401 - so that no child takes its time over it
 
         answers = _side_by_side(files, 4 * hang_seconds)
     else:
-        driver_deadline.BASE_SECONDS = driver_deadline.LIMIT_SECONDS = 60.0
+        nvidia_driver.BASE_SECONDS = nvidia_driver.LIMIT_SECONDS = 60.0
         answers = [_answer(file) for file in files]
     sys.stdout.buffer.write(msgspec.json.encode(answers))
 
@@ -72,7 +72,7 @@ def _answer(file: Path) -> dict[str, Any]:
     return {
         "gpu": from_nvml.facts_of(answer),
         "gpus": from_nvml.gpus_of(answer),
-        "refusals": nvml_refusals.refusals(answer.devices),
+        "refusals": [nvml_refusals.refusals(device) for device in answer.devices],
         "asked": answer.asked,
         "unsupported": [device.unsupported for device in answer.devices],
     }

@@ -290,6 +290,38 @@ def test_a_slowdown_that_stays_is_counted(fake_nvml: FakeNvml, tmp_path: Path) -
     assert answer["gpus"][0]["clocks_event_reasons"] == ["hw_power_brake_slowdown"]
 
 
+DESKTOP = at(IDLE_4090, 1, persistence=1)
+
+
+@pytest.mark.parametrize(
+    ("state", "utilisation", "found"),
+    [
+        (8, "55", {"gpu.pstate_stuck": "critical"}),
+        (8, "55,0", {}),  # a job that just ended
+        ("8,2", "55", {}),
+        (8, "55,!3", {}),
+    ],
+)
+def test_a_card_is_stuck_if_it_works_so_twice(
+    state: str | int, utilisation: str, found: dict[str, str], fake_nvml: FakeNvml, tmp_path: Path
+) -> None:
+    stuck = {**DESKTOP, "performance_state": state, "utilisation": utilisation}
+    stuck = {**stuck, "clock_event_reasons": 0, "graphics_processes": "none"}
+    answer = fake_nvml.probe(ONE, [stuck], tmp_path)
+    told = {id_: severity for id_, severity in ids(answer).items() if id_ != "pcie.idle_downshift"}
+    assert told == found
+
+
+def test_a_new_superchip_is_known_by_its_driver(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    narrow: Card = {"link_generation": 1, "link_width": 1, "device_id": 0x2ABC10DE}
+    new = at({**L40, **narrow, "name": "NVIDIA GX999"}, 1)
+    tree = device("0000:01:00.0", now=("2.5 GT/s PCIe", "1"))
+    for links, told in (("u32:0", False), ("u32:10", True)):
+        answer = fake_nvml.probe(tree, [{**new, "field 170": links}], tmp_path / links)
+        assert answer["gpus"][0]["chip_to_chip"] is told
+        assert ("pcie.width_below_max" not in ids(answer)) is told
+
+
 def test_without_a_sign_of_a_driver_nothing_is_loaded(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -92,7 +92,7 @@ def test_traffic_is_measured_on_cards_that_work(fake_nvml: FakeNvml, tmp_path: P
     assert told == [5.2e6, None, None]
     throughput = [line for line in calls(tmp_path) if "PcieThroughput" in line]
     assert throughput == ["nvmlDeviceGetPcieThroughput 0 0", "nvmlDeviceGetPcieThroughput 0 1"]
-    assert "pcie_sent_bytes_per_second" not in answer["refusals"]
+    assert "pcie_sent_bytes_per_second" not in answer["refusals"][0]
 
 
 @pytest.mark.parametrize(
@@ -131,9 +131,9 @@ def test_nvlinks_without_a_count(fake_nvml: FakeNvml, tmp_path: Path) -> None:
     assert [link["link"] for link in told["nvlinks"]] == [0, 1]
     assert without["nvlinks"] == []
     assert answers[1]["gpus"][0]["nvlinks"] is None
-    assert answers[1]["refusals"]["nvlinks"] == ["unsupported", "Not Supported"]
+    assert answers[1]["refusals"][0]["nvlinks"] == ["unsupported", "Not Supported"]
     assert answers[2]["gpus"][0]["nvlinks"] is None
-    assert answers[2]["refusals"]["nvlinks"] == ["failed", "Unknown Error"]
+    assert answers[2]["refusals"][0]["nvlinks"] == ["failed", "Unknown Error"]
 
 
 def test_nvlinks_of_which_some_are_not_active(fake_nvml: FakeNvml, tmp_path: Path) -> None:

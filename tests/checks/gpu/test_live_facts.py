@@ -39,8 +39,8 @@ def test_every_member_has_a_row() -> None:
 
 
 def test_every_member_has_its_refusal() -> None:
-    """But for ids of PCI, which have other sources, and parts of MIG mode, which the mode tells."""
-    without = {"pci_address", "pci_device_id", "subsystem_id", "mig_instances"}
+    """But for ids of PCI, which have other sources, and what is no where it is not told."""
+    without = {"pci_address", "pci_device_id", "subsystem_id", "mig_instances", "chip_to_chip"}
     members = {member.partition(".")[0] for member in MEMBERS}
     assert members == set(Gpu.__struct_fields__) - NOT_OF_NVML - without
 
@@ -124,7 +124,7 @@ def test_refusals_are_kept(
     refused = {key: error for key in keys if key not in ("nvlinks", "bus_id")}
     text = description([{**BASE, **refused, "utilisation": 5}], **SYSTEM)
     (answer,) = queried(fake_nvml, tmp_path, [text])
-    told = dict(answer["refusals"])
+    (told,) = answer["refusals"]
     apart = {"nvlinks", "utilisation_share"}
     assert {member: tuple(why) for member, why in told.items() if member not in apart} == (
         dict.fromkeys(set(MEMBERS) - apart, (reason, words))

@@ -87,6 +87,16 @@ def test_the_smaller_of_formula_and_table_counts(
     assert finished(gpu).vram_bytes_per_second == pytest.approx(rate * 1e9, rel=1e-3)
 
 
+@pytest.mark.parametrize("device", ["2342", "2343", "2345", "2348", "2941", "31c2", "2e12"])
+def test_cards_whose_pcie_link_says_nothing(device: str) -> None:
+    assert finished(Gpu(pci_device_id=f"10de:{device}")).chip_to_chip
+
+
+def test_the_driver_knows_chip_to_chip_links_of_cards_that_have_no_row() -> None:
+    assert finished(Gpu(pci_device_id="10de:ffff", chip_to_chip=True)).chip_to_chip
+    assert not finished(Gpu(pci_device_id="10de:ffff")).chip_to_chip
+
+
 def test_what_is_not_known_has_no_rate() -> None:
     gpu = finished(Gpu(name="NVIDIA Unheard Of", maximum_memory_clock_mhz=9001))
     assert gpu.vram_bytes_per_second is None

@@ -145,7 +145,11 @@ def test_a_guest_that_has_the_switches_has_the_whole_board() -> None:
 def test_failed_recoveries_count_on_every_card(card: Gpu, active: bool) -> None:
     failed = replace(card, nvlinks=links(True, active, fatal=2))
     found = judge(with_facts(seen(failed), virt=GUEST))
-    assert "fatal errors on link 0 (2) and 1 (2)" in found["gpu.nvlink_down"].evidence[0].value
+    finding = found["gpu.nvlink_down"]
+    assert "fatal errors on link 0 (2) and 1 (2)" in finding.evidence[0].value
+    assert ("links carry traffic" in finding.impact) is not active
+    assert ("No link is down now: 4 fatal errors" in finding.impact) is active
+    assert "begins at 0 when the driver is loaded anew" in finding.remedy.text
 
 
 def test_corrected_and_repeated_errors_are_no_fault() -> None:

@@ -39,8 +39,8 @@ def event(code: int, text: str = "text") -> Xid:
         (pages(3, 14), {}),
         (pages(None, None, pending=None), {}),
         (pages(0, 1, pending=True), {"gpu.remap_pending": CRITICAL}),
-        (pages(40, 19), {}),
-        (pages(40, 20), {"gpu.remap_failure": CRITICAL}),
+        (pages(40, 22), {}),
+        (pages(40, 23), {"gpu.remap_failure": CRITICAL}),
         (pages(40, 23, pending=True), {"gpu.remap_failure": CRITICAL}),
     ],
 )
@@ -58,10 +58,10 @@ def test_a_pending_retirement_is_told_in_its_own_words() -> None:
 
 
 def test_many_retired_pages_ask_for_a_replacement() -> None:
-    failure = judge(seen(pages(40, 21)))["gpu.remap_failure"]
+    failure = judge(seen(pages(40, 24)))["gpu.remap_failure"]
     assert failure.remedy.action is Action.REPLACE
-    assert failure.evidence[0].expected == "fewer than 60"
-    assert "61 memory pages retired" in failure.evidence[0].value
+    assert failure.evidence[0].expected == "fewer than 63"
+    assert "64 memory pages retired" in failure.evidence[0].value
 
 
 @pytest.mark.parametrize("spent", [None, {"max": 2560, "none": 0}, {"max": 2558, "none": 2}])

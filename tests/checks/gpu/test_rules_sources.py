@@ -9,15 +9,16 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
+from nodecheck.checks.gpu.card_files import Refusals
 from nodecheck.checks.gpu.facts import GpuFacts, MigInstance, RetiredPages
 from nodecheck.checks.gpu.gaps import note_gaps
 from nodecheck.checks.gpu.merge import together
 from nodecheck.machine import nvml
 from nodecheck.machine.host import CapturedHost
 from nodecheck.machine.reader import Reader
-from nodecheck.model import Severity
+from nodecheck.model import Reason, Severity
 from tests.checks.gpu.inputs import device
-from tests.checks.gpu.judging import ADDRESS, CARD, node_of, probed, severities
+from tests.checks.gpu.judging import ADDRESS, CARD, node_of, numbered, probed, severities
 from tests.checks.live_tree import live_tree
 from tests.trees import Tree
 
@@ -120,3 +121,26 @@ def test_what_one_source_lacks_another_fills_in() -> None:
     assert card.mig_instances == (instance,)
     assert card.vbios_version == "96.00"
     assert card.nvlinks == ()
+
+
+def test_a_gaps_reason_is_each_cards_own(node: Node) -> None:
+    """A card that has no such thing beside one that did not tell it, and one that refused it."""
+    reader = Reader(node(H100), "gpu")
+    cards = tuple(numbered(CARD, number, remap_pending=None) for number in range(4))
+    why: dict[str, Refusals] = {
+        "0000:01:00.0": {"remap_pending": (Reason.UNSUPPORTED, "Not Supported")},
+        "0000:02:00.0": {
+            "remap_pending": (Reason.FAILED, "Unknown Error"),
+            "serial": (Reason.DENIED, "Insufficient Permissions"),
+        },
+        "GPU 3": {"remap_pending": (Reason.UNSUPPORTED, "Not Supported")},
+    }
+    note_gaps(reader, GpuFacts(state="ok", source="nvml"), cards, why)
+    told = {gap.detail: gap.reason for gap in reader.gaps if gap.field == "gpus.remap_pending"}
+    assert told == {
+        "nvml: Not Supported for 0000:01:00.0, 0000:04:00.0": Reason.UNSUPPORTED,
+        "nvml: Unknown Error for 0000:02:00.0": Reason.FAILED,
+        "nvml: not told for 0000:03:00.0": Reason.ABSENT,
+    }
+    (serial,) = [gap for gap in reader.gaps if gap.field == "gpus.serial"]
+    assert serial.detail == "nvml: Insufficient Permissions for 0000:02:00.0: serial"

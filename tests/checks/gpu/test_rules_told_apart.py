@@ -6,7 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from nodecheck.checks.cuda.facts import CudaFacts
+from nodecheck.checks.gpu import presence_rules
 from nodecheck.checks.gpu.facts import Gpu, GpuFacts, GpuProcess
+from nodecheck.checks.gpu.nvml_words import NEEDS_RESET
 from nodecheck.checks.kernel_log.facts import Xid
 from nodecheck.checks.pcie.facts import PcieFacts
 from nodecheck.checks.seen import Past, Seen
@@ -14,7 +16,7 @@ from nodecheck.diagnose import rules
 from nodecheck.model import Severity
 from nodecheck.policy import Policy, Requirements
 from nodecheck.workload.numbers import from_numbers
-from tests.checks.gpu.judging import CARD, CONTAINER, numbered, seen, with_facts
+from tests.checks.gpu.judging import CARD, CONTAINER, H100, board, judge, numbered, seen, with_facts
 
 INFO, WARNING, CRITICAL = Severity.INFO, Severity.WARNING, Severity.CRITICAL
 OTHER = Gpu(
@@ -107,3 +109,20 @@ def test_it_gives_its_finding_and_no_other(node: Seen, id_: str, severity: Sever
     found = {finding.id: finding.severity for rule in rules() for finding in rule.judge(node)}
     ours = {key: value for key, value in found.items() if key.partition(".")[0] in ("gpu", "pcie")}
     assert ours == {id_: severity}
+
+
+def test_what_is_of_the_node_is_not_asked_card_by_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight cards take as many looks for lost ones as two do."""
+    looks: list[int] = []
+    losses = presence_rules._Losses
+
+    def counted(node: Seen) -> presence_rules._Losses:
+        looks[-1] += 1
+        return losses(node)
+
+    monkeypatch.setattr(presence_rules, "_Losses", counted)
+    for number in (2, 8):
+        looks.append(0)
+        ill = replace(H100, error=NEEDS_RESET, sram_threshold_exceeded=True)
+        judge(board(*(numbered(ill, n) for n in range(number)), nvswitches=None))
+    assert 0 < looks[0] == looks[1]

@@ -53,7 +53,9 @@ def test_short_names(node: Node) -> None:
         correctable=4,
         nonfatal=2,
         fatal=1,
-        by_name={"RxErr": 3, "BadTLP": 1, "UnsupReq": 2, "DLP": 1},
+        correctable_names={"RxErr": 3, "BadTLP": 1},
+        nonfatal_names={"UnsupReq": 2},
+        fatal_names={"DLP": 1},
     )
 
 
@@ -61,15 +63,9 @@ def test_long_names_become_short_ones(node: Node) -> None:
     found = errors(LONG, node)
     assert found is not None
     assert (found.correctable, found.nonfatal, found.fatal) == (11, 10, 1)
-    assert found.by_name == {
-        "RxErr": 2,
-        "BadDLLP": 1,
-        "Timeout": 4,
-        "NonFatalErr": 5,
-        "CmpltTO": 3,
-        "UnsupReq": 7,
-        "MalfTLP": 1,
-    }
+    assert found.correctable_names == {"RxErr": 2, "BadDLLP": 1, "Timeout": 4, "NonFatalErr": 5}
+    assert found.nonfatal_names == {"CmpltTO": 3, "UnsupReq": 7}
+    assert found.fatal_names == {"MalfTLP": 1}
     assert (found.of_link, found.uncorrected, found.refused) == (6, 4, 7)
 
 
@@ -77,7 +73,7 @@ def test_bits_without_a_name_are_no_fault_of_the_link(node: Node) -> None:
     files = QUIET | {"aer_dev_correctable": "RxErr 1\ndev_cor_errs_bit[3] 9\nTOTAL_ERR_COR 10\n"}
     found = errors(files, node)
     assert found is not None
-    assert found.by_name == {"RxErr": 1, "dev_cor_errs_bit[3]": 9}
+    assert found.correctable_names == {"RxErr": 1, "dev_cor_errs_bit[3]": 9}
     assert found.of_link == 1
 
 
@@ -116,7 +112,7 @@ def test_a_file_without_end_is_cut_off(node: Node) -> None:
     endless = "".join(f"Name{n} 1\n" for n in range(5000))
     found = errors(QUIET | {"aer_dev_correctable": "TOTAL_ERR_COR 1\n" + endless}, node)
     assert found is not None
-    assert len(found.by_name) < 70
+    assert len(found.correctable_names) < 70
 
 
 @given(st.text(max_size=200))
@@ -128,7 +124,13 @@ def test_any_text_is_survived(text: str) -> None:
 
 BEFORE = counters({"RxErr": 5}, {"UnsupReq": 1})
 AFTER = counters({"RxErr": 25, "BadTLP": 2}, {"UnsupReq": 1, "CmpltTO": 1})
-ROSE = Errors(correctable=22, nonfatal=1, fatal=0, by_name={"RxErr": 20, "BadTLP": 2, "CmpltTO": 1})
+ROSE = Errors(
+    correctable=22,
+    nonfatal=1,
+    fatal=0,
+    correctable_names={"RxErr": 20, "BadTLP": 2},
+    nonfatal_names={"CmpltTO": 1},
+)
 NOTHING = Errors(correctable=0, nonfatal=0, fatal=0)
 
 
@@ -143,7 +145,11 @@ def test_a_live_node_is_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     facts = probe(Reader(live_tree(tree, tmp_path), "pcie"))
     assert rises(facts) == [ROSE, NOTHING]
     assert facts.paths[0].hops[0].aer == Errors(
-        correctable=5, nonfatal=1, fatal=0, by_name={"RxErr": 5, "UnsupReq": 1}
+        correctable=5,
+        nonfatal=1,
+        fatal=0,
+        correctable_names={"RxErr": 5},
+        nonfatal_names={"UnsupReq": 1},
     )
     assert facts.window_seconds == 1.0
     assert len(slept) == 1

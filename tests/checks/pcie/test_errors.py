@@ -33,8 +33,16 @@ def rise(
         correctable=sum(parts[0].values()),
         nonfatal=sum(parts[1].values()),
         fatal=sum(parts[2].values()),
-        by_name=parts[0] | parts[1] | parts[2],
+        correctable_names=parts[0],
+        nonfatal_names=parts[1],
+        fatal_names=parts[2],
     )
+
+
+def several(corrected: dict[str, int], lost: dict[str, int], **events: int) -> Errors:
+    """Events that set several bits each; `lost` are names of non-fatal errors."""
+    none = {"correctable": 0, "nonfatal": 0}
+    return msgspec.structs.replace(rise(corrected, lost), **(none | events))
 
 
 def hop(address: str, rose: Errors | None, gts: float = 16.0, width: int = 16) -> Hop:
@@ -138,6 +146,10 @@ def test_any_numbers_can_be_judged(errors: int, expected: float, chance: float) 
         (rise({}, {}, {"UncorrIntErr": 1}), CRITICAL),
         (Errors(correctable=6, nonfatal=0, fatal=0), WARNING),
         (Errors(correctable=0, nonfatal=1, fatal=0), CRITICAL),
+        (several({}, {"UnsupReq": 1, "ACSViol": 1, "CmpltTO": 1}, nonfatal=2), CRITICAL),
+        (several({}, {"UnsupReq": 1, "ACSViol": 1}, nonfatal=1), INFO),
+        (several({}, {"UnsupReq": 2}, nonfatal=2, fatal=1), CRITICAL),
+        (several({"RxErr": 6, "NonFatalErr": 6}, {}, correctable=6), WARNING),
     ],
 )
 def test_severity(rose: Errors, expected: Severity | None) -> None:
@@ -164,9 +176,36 @@ def test_an_idle_link_is_judged_by_its_full_speed() -> None:
     assert [f.severity for f in judge(node(path))] == [INFO]
 
 
-def test_on_an_unknown_link_corrected_errors_are_no_warning() -> None:
+def test_on_an_unknown_link_corrected_errors_are_no_warning_and_not_called_healthy() -> None:
     path = Path(accelerator=A, hops=(Hop(address=A, aer_rise=rise({"RxErr": 900})),))
-    assert [f.severity for f in judge(node(path))] == [INFO]
+    (finding,) = judge(node(path))
+    assert finding.severity is INFO
+    assert "not judged" in finding.summary
+    assert finding.impact.startswith("Not known")
+    refused = Path(accelerator=A, hops=(Hop(address=A, aer_rise=rise({}, {"UnsupReq": 9})),))
+    assert "not judged" not in judge(node(refused))[0].summary
+
+
+def test_both_ends_of_a_link_are_one_finding_as_bad_as_the_worse() -> None:
+    ends = (hop(A, rise({"RxErr": 50})), hop(ROOT, rise({"BadTLP": 1})))
+    (finding,) = judge(node(Path(accelerator=A, hops=ends), transfers=(copied(A, 1),)))
+    assert finding.severity is WARNING
+    assert len(finding.evidence) == 3
+    assert finding.impact.startswith("3000 errors a minute")
+    lost = (hop(A, rise({"RxErr": 900})), hop(ROOT, rise({}, {}, {"DLP": 1})))
+    (finding,) = judge(node(Path(accelerator=A, hops=lost)))
+    assert (finding.severity, len(finding.evidence)) == (CRITICAL, 2)
+    assert finding.impact.startswith("1 transfer lost")
+
+
+def test_errors_of_another_tenants_card_are_not_ours() -> None:
+    path = Path(accelerator=A, hops=(hop(A, rise({}, {}, {"DLP": 1})),))
+    inside = VirtFacts(container="docker")
+    theirs = Gpu(pci_address=A, granted=False)
+    found = node(path, gpus=(theirs,))
+    assert [f.severity for f in judge(found)] == [CRITICAL]
+    boxed = msgspec.structs.replace(found.facts, virt=inside)
+    assert judge(msgspec.structs.replace(found, facts=boxed)) == []
 
 
 def test_each_end_counts_and_a_switch_counts_once() -> None:
@@ -291,14 +330,18 @@ def test_a_policy_may_set_what_is_normal() -> None:
     assert judge(msgspec.structs.replace(node(path), policy=never))[0].severity is INFO
 
 
+names = st.dictionaries(
+    st.sampled_from(["RxErr", "UnsupReq", "NonFatalErr", "X"]), st.integers(1, 10**17), max_size=3
+)
 counts = st.none() | st.builds(
     Errors,
     correctable=st.integers(0, 10**17),
     nonfatal=st.integers(0, 10**17),
     fatal=st.integers(0, 3),
-    by_name=st.dictionaries(st.sampled_from(["RxErr", "UnsupReq", "NonFatalErr", "X"]),
-                            st.integers(1, 10**17), max_size=3),
-)  # fmt: skip
+    correctable_names=names,
+    nonfatal_names=names,
+    fatal_names=names,
+)
 
 
 @given(

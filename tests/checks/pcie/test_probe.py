@@ -13,6 +13,7 @@ from nodecheck.machine.host import CapturedHost
 from nodecheck.machine.reader import Reader
 from nodecheck.model import Gap, Reason
 from tests.checks.gpu.inputs import device, port
+from tests.checks.gpu.judging import judge, node_of
 from tests.checks.pcie.inputs import CARD, ROOT
 from tests.machine.config_space import ACS, ATS, RESIZABLE_BAR, acs, ats, space, windows
 from tests.trees import Link, Tree
@@ -174,3 +175,32 @@ def test_an_lspci_tells_as_much(node: Node) -> None:
     assert (path.ats, path.iommu_group) == (False, 14)
     assert (path.bar_bytes, path.bar_maximum_bytes) == (256 << 20, 32 << 30)
     assert not [gap for gap in gaps if gap.field == "paths.hops.target_gts"]
+
+
+def test_a_sleeping_card_has_no_unknown_link(node: Node) -> None:
+    tree: Tree = {**port(ROOT), **device(CARD, ROOT, now=("Unknown", "63"), most=("Unknown", "63"),
+                                         power_state="D3cold")}  # fmt: skip
+    found = node_of(node(tree))
+    assert found.facts.pcie.paths[0].hops[0].asleep
+    assert judge(found) == {}
+
+
+def test_the_link_of_a_sleeping_card_is_a_gap(node: Node) -> None:
+    off = device(CARD, now=("Unknown", "63"), power_state="D3cold")
+    (gap,) = [gap for gap in seen(node(off))[1] if gap.field == "paths.hops"]
+    assert "sleeps without power" in gap.detail
+
+
+@pytest.mark.parametrize("pci_class", ["0x030000", "0x038000"])
+def test_a_lost_card_of_amd_is_told(pci_class: str, node: Node) -> None:
+    silent = ("Unknown", "63")
+    lost = device(CARD, ROOT, ids="1002:740c", pci_class=pci_class, now=silent, most=silent)
+    assert set(judge(node_of(node({**port(ROOT), **lost})))) == {"gpu.lost"}
+
+
+def test_a_port_whose_registers_fail_is_one_gap(node: Node) -> None:
+    tree: Tree = {**SLOT, f"{PLACE}/config/x": "", f"{PLACE}/{CARD}/config/x": ""}
+    (gap,) = [gap for gap in seen(node(tree))[1] if gap.field == "paths.hops.target_gts"]
+    assert (gap.reason, gap.detail) == (
+        Reason.FAILED, f"/{PLACE}/{CARD}/config: not a regular file"
+    )  # fmt: skip

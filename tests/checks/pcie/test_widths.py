@@ -179,3 +179,96 @@ def test_the_rule_itself_is_in_order_of_severity() -> None:
 
     seen = Seen(facts=report({1: 8, 2: 1, 5: 4}).facts, policy=Policy())
     assert [f.severity for f in judge_width(seen)] == [CRITICAL, WARNING]
+
+
+Load = tuple[float | None, int | None, int | None]
+"""Utilisation, clock and highest clock in MHz."""
+
+IDLE: Load = (0.0, None, None)
+NOT_TOLD: Load = (None, None, None)
+
+
+def radeon(width: int, port_most: int = 16, gts: float = 2.5, load: Load = NOT_TOLD) -> Report:
+    """A Radeon with the switch that such cards hold, its link to the slot at this width."""
+    inner, outer, slot = "0000:03:00.0", "0000:02:00.0", "0000:01:00.0"
+
+    def end(address: str, lanes: int, most: int = 16, vendor: str = "1002") -> Hop:
+        return Hop(
+            address=address, vendor=vendor, device="73bf", current_gts=gts, maximum_gts=16.0,
+            current_width=lanes, maximum_width=most, link_files=True,
+        )  # fmt: skip
+
+    hops = (
+        end(inner, 16), end(outer, 16), end(slot, width),
+        end("0000:00:01.1", width, port_most, "1022"),
+    )  # fmt: skip
+    share, clock, fastest = load
+    gpu = Gpu(pci_address=inner, vendor="amd", pci_device_id="1002:73bf", granted=True)
+    facts = Facts(
+        pcie=PcieFacts(paths=(Path(accelerator=inner, hops=hops),), source="sysfs"),
+        gpus=(
+            msgspec.structs.replace(
+                gpu, utilisation_share=share, sm_clock_mhz=clock, maximum_sm_clock_mhz=fastest
+            ),
+        ),
+        virt=VirtFacts(guest=False),
+    )
+    return msgspec.structs.replace(report({}), facts=facts)
+
+
+@pytest.mark.parametrize(
+    ("load", "severity"),
+    [
+        ((0.0, 500, 2575), INFO),
+        (NOT_TOLD, INFO),
+        ((0.9, None, None), CRITICAL),
+        ((0.0, 2500, 2575), CRITICAL),
+    ],
+)
+def test_an_idle_radeon_narrows_its_link(load: Load, severity: Severity) -> None:
+    (finding,) = judged(radeon(1, load=load))
+    assert finding.severity is severity
+    assert ("idle" in finding.impact) is (severity is INFO)
+    assert "keeps its width" not in (finding.evidence[0].basis or "")
+
+
+def test_a_radeon_that_narrows_at_full_speed_is_not_idling() -> None:
+    (finding,) = judged(radeon(8, gts=16.0, load=IDLE))
+    assert finding.severity is WARNING
+
+
+def test_a_narrow_slot_of_a_radeon_is_told_at_idle_too() -> None:
+    (finding,) = judged(radeon(1, port_most=1, load=IDLE))
+    assert finding.severity is CRITICAL
+
+
+def test_an_idle_card_of_another_maker_keeps_its_lanes() -> None:
+    made = report({2: 1})
+    idle = tuple(msgspec.structs.replace(g, utilisation_share=0.0) for g in made.facts.gpus)
+    facts = msgspec.structs.replace(made.facts, gpus=idle)
+    assert [f.severity for f in judged(msgspec.structs.replace(made, facts=facts))] == [CRITICAL]
+
+
+def test_a_product_with_four_lanes_fills_its_link() -> None:
+    """An A16's own registers tell 16 lanes: its product table, 4."""
+    made = report({0: 4})
+    cards = (msgspec.structs.replace(made.facts.gpus[0], product_lanes=4),)
+    facts = msgspec.structs.replace(
+        made.facts, gpus=cards, pcie=PcieFacts(paths=made.facts.pcie.paths[:1], source="sysfs")
+    )
+    assert judged(msgspec.structs.replace(made, facts=facts)) == []
+
+
+def test_a_narrow_uplink_names_all_cards_below_it() -> None:
+    up = path("0000:90:00.0", 8).hops
+    both = [
+        Path(accelerator=card, hops=(*path(card, 16, None).hops, *path(f"0000:8{n}:00.0", 16,
+             None).hops, *up))
+        for n, card in enumerate(CARDS[:2])
+    ]  # fmt: skip
+    facts = Facts(pcie=PcieFacts(paths=tuple(both), source="sysfs"), virt=VirtFacts(guest=False))
+    made = msgspec.structs.replace(report({}), facts=facts)
+    (finding,) = judged(made)
+    assert (finding.subject, len(finding.evidence)) == (f"{CARDS[0]}, {CARDS[1]}", 1)
+    assert faults(judged(made, waiver(CARDS[0]))) == (finding,)
+    assert faults(judged(made, waiver(finding.subject))) == ()

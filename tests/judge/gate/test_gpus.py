@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from nodecheck.checks.gpu.facts import Gpu, GpuFacts
 from nodecheck.checks.seen import Facts
+from nodecheck.checks.virt.facts import VirtFacts
 from nodecheck.model import Gap, Reason
 from tests.judge.gate.nodes import gap, node, told
 
 
-def gpu(bus: int, *seen_by: str, vendor: str = "nvidia", **members: bool) -> Gpu:
-    return Gpu(
-        pci_address=f"0000:0{bus}:00.0",
-        vendor=vendor,
-        seen_by=seen_by or ("nvml", "pci"),
-        granted=members.get("granted"),
-        lost=members.get("lost", False),
-    )
+def gpu(bus: int, *seen_by: str, vendor: str = "nvidia", **members: object) -> Gpu:
+    card = Gpu(pci_address=f"0000:0{bus}:00.0", vendor=vendor, seen_by=seen_by or ("nvml", "pci"))
+    return replace(card, **members)
 
 
+CONTAINER = VirtFacts(container="docker")
 OURS = tuple(gpu(bus, granted=True) for bus in (1, 2, 3))
 ON_PCI = tuple(gpu(bus, "pci") for bus in (1, 2, 3))
 HUNG = gap("gpu", "gpus", Reason.TIMEOUT, "3 cards known from PCI alone: no answer within 7 s")
@@ -39,6 +37,20 @@ AMD_IS_NOT_ASKED = gap("gpu", "gpus", Reason.UNSUPPORTED, "clocks of 2 AMD cards
         (Facts(gpus=(*OURS[:2], gpu(3, granted=True, lost=True))), (),
          ("critical", "2 GPUs < 3", 2)),
         (Facts(gpus=(*OURS[:2], gpu(3, granted=False))), (), ("critical", "2 GPUs < 3", 2)),
+        # its container has no file for it
+        (Facts(gpus=(*OURS[:2], gpu(3, "pci", device_file=False)), virt=CONTAINER), (),
+         ("critical", "2 GPUs < 3", 2)),
+        # refused by its driver, or working beside a fault of its settings
+        (Facts(gpus=(*OURS[:2], gpu(3, error="Timeout"))), (), ("critical", "2 GPUs < 3", 2)),
+        (Facts(gpus=(*OURS[:2], gpu(3, error="infoROM is corrupted", memory_bytes=1 << 30))), (),
+         ("ok", "3 GPUs >= 3", 3)),
+        (Facts(gpus=tuple(gpu(n, "pci", granted=True, vendor="amd", error="no answer")
+                          for n in (1, 2, 3))), (HUNG,),
+         ("unknown", f"0 GPUs of 3 sure: {HUNG.detail}", None)),
+        # a file in /dev that may be opened, of a driver that does not answer
+        (Facts(gpus=tuple(replace(card, granted=True) for card in ON_PCI),
+               gpu=GpuFacts(state="unresponsive")), (HUNG,),
+         ("unknown", f"0 GPUs of 3 sure: {HUNG.detail}", None)),
         # a driver that does not answer, and one that is not there
         (Facts(gpus=ON_PCI, gpu=GpuFacts(state="unresponsive")), (HUNG,),
          ("unknown", f"0 GPUs of 3 sure: {HUNG.detail}", None)),

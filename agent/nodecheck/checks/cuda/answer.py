@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from nodecheck.checks.cuda.facts import CudaFacts
 from nodecheck.machine import cuda, pci
 from nodecheck.machine.cuda import Answer
@@ -11,6 +13,14 @@ from nodecheck.units import cuda_version
 
 UVM = "nvidia-uvm"
 """The device file through which CUDA manages memory; NVML needs none."""
+
+CAPABILITIES = "NVIDIA_DRIVER_CAPABILITIES"
+"""What a container's runtime heeds and passes on: the parts of the driver that go into it."""
+
+KNOWN_CAPABILITIES = (
+    "all", "compat32", "compute", "display", "graphics", "ngx", "utility", "video",
+)  # fmt: skip
+"""Its words; others are not kept. Source: NVIDIA Container Toolkit."""
 
 NOT_ASKED = (cuda.NATIVE_MISSING, cuda.SYSTEM_REFUSED)
 """What kept us from asking, and not a program from CUDA."""
@@ -39,6 +49,7 @@ def facts_of(reader: Reader, answer: Answer) -> CudaFacts:
         version=cuda_version(answer.version) if answer.version else None,
         devices=tuple(address for address in found if address),
         uvm=UVM in devices if devices else None,
+        capabilities=_capabilities(),
     )
 
 
@@ -49,3 +60,10 @@ def state_of(answer: Answer) -> str:
     if answer.error == cuda.LIBRARY_MISSING:
         return "missing"
     return "failed" if answer.error else "ok"
+
+
+def _capabilities() -> tuple[str, ...] | None:
+    """As CudaFacts.capabilities. The runtime takes an empty variable for one that is not set."""
+    told = os.environ.get(CAPABILITIES)
+    words = {word.strip().casefold() for word in (told or "").split(",")}
+    return tuple(word for word in KNOWN_CAPABILITIES if word in words) if told else None

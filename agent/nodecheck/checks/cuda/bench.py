@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -26,19 +27,24 @@ from nodecheck.machine.cuda import Copied, Copies, Copy
 from nodecheck.machine.reader import Reader
 from nodecheck.model import Reason, Struct, Transfer
 from nodecheck.policy import Thresholds
-from nodecheck.units import gib, listed
+from nodecheck.units import MIB, gib, listed
 
 HOST_BUFFERS = 4
 """Times its buffer that a copy may take of the host's memory, a card."""
 
-GRACE_SECONDS = 12.0
-GRACE_FACTOR = 3.0
-"""After so much more than was planned the child is killed: a link at x1 takes 60 times as long for
-its warm-up."""
+CONTEXT_HOST_BYTES = 300 * MIB
+"""What CUDA takes of the host's memory for a card's context: 200 to 300 MB."""
 
 NOTHING = CudaFacts()
 
 Progress = Callable[[str, float | None], None]
+
+
+class Step(Struct, frozen=True):
+    """One step, and the leg that it is of."""
+
+    leg: Leg
+    copy: Copy
 
 
 class Wish(Struct, frozen=True, kw_only=True):
@@ -49,11 +55,10 @@ class Wish(Struct, frozen=True, kw_only=True):
     max_seconds: float | None = None
 
 
-def wanted_seconds(facts: Facts) -> float:
-    """How long all of it is going to take on the cards of these facts; 0 where there is none."""
-    number = len(granted(facts))
-    like = [Subject(gpu=g, address="", position=0, device_bytes=1) for g in granted(facts)]
-    return sum(leg.seconds for leg in plan.legs(like)) if number else 0.0
+def wanted_seconds(facts: Facts, wish: Wish) -> float:
+    """How long it is going to take on the cards of these facts that may be measured."""
+    cards, _ = fit(facts, wish.thresholds, force=wish.force)
+    return plan.whole_seconds(len(cards))
 
 
 def run(
@@ -74,7 +79,8 @@ def run(
         try:
             found, told = answer.ask(reader, len(granted(facts)))
         except KeyboardInterrupt:
-            return CudaProbe(facts=CudaFacts(warnings=("interrupted while CUDA was started",)))
+            warnings = ("interrupted while CUDA was started",)
+            return CudaProbe(facts=CudaFacts(warnings=warnings, interrupted=True))
         subjects, left = located(facts, cards, told.cards, wish.thresholds)
         if found.state != "ok":
             why = f"CUDA does not start: {found.message or found.state}"
@@ -82,7 +88,8 @@ def run(
         _note(reader, left)
         if not subjects:
             return _skipped(reader, "CUDA lists none of the cards", found)
-        return _Session(reader, found, subjects, wish).run(progress)
+        expected = len(granted(facts))
+        return _Session(reader, found, subjects, expected).run(wish.max_seconds, progress)
 
 
 def _hopeless(reader: Reader, facts: Facts, cards: Sequence[Gpu]) -> str | None:
@@ -94,8 +101,9 @@ def _hopeless(reader: Reader, facts: Facts, cards: Sequence[Gpu]) -> str | None:
     if not cards:
         return "no card is free to be measured"
     room = memory_limit.available_bytes(reader)
-    if room is not None and room < HOST_BUFFERS * HOST_BUFFER_BYTES * len(cards):
-        return f"{gib(room)} of the host's memory are left"
+    needed = (CONTEXT_HOST_BYTES + HOST_BUFFERS * HOST_BUFFER_BYTES) * len(cards)
+    if room is not None and room < needed:
+        return f"{gib(room)} of the host's memory are left, and {gib(needed)} are needed"
     return None
 
 
@@ -110,55 +118,89 @@ def _skipped(reader: Reader, why: str, found: CudaFacts = NOTHING) -> CudaProbe:
 
 
 class _Session:
-    """Leg by leg, as far as time goes."""
+    """All steps in one child, or in several where one ends early."""
 
     def __init__(
-        self, reader: Reader, facts: CudaFacts, subjects: list[Subject], wish: Wish
+        self, reader: Reader, facts: CudaFacts, subjects: list[Subject], cards_expected: int
     ) -> None:
         self.reader = reader
         self.facts = facts
         self.subjects = {subject.position: subject for subject in subjects}
-        self.wish = wish
+        self.cards_expected = cards_expected
         self.transfers: list[Transfer] = []
 
-    def run(self, progress: Progress) -> CudaProbe:
-        """All legs, until time is up."""
-        legs = plan.legs(list(self.subjects.values()))
-        whole = sum(leg.seconds for leg in legs)
-        most = self.wish.max_seconds or math.inf
-        share = 1.0 if whole <= most else max(plan.LEAST_SHARE, most / whole)
+    def run(self, max_seconds: float | None, progress: Progress) -> CudaProbe:
+        """All steps, until time is up."""
+        most = max_seconds or math.inf
+        legs = plan.shortened(plan.legs(list(self.subjects.values())), most)
+        left = [Step(leg, copy) for leg in legs for copy in leg.steps]
         began = time.monotonic()
         try:
-            for number, leg in enumerate(legs):
-                left = began + most - time.monotonic()
-                short = plan.shortened(leg, share, left)
-                self._no_time(leg, short)
-                if not short.steps:
-                    continue
-                ahead = sum(each.seconds for each in legs[number:])
-                progress(leg.title, min(ahead, left))
-                if not self._measure(short):
-                    break
+            while left:
+                seconds = began + most - time.monotonic()
+                copies = self._copy(left, seconds, progress)
+                left = self._not_copied(left, copies)
+                if copies.interrupted:
+                    raise KeyboardInterrupt  # noqa: TRY301 - as where it came between two children
         except KeyboardInterrupt:
             warning = f"interrupted after {time.monotonic() - began:.1f} s"
-            self.facts = replace(self.facts, warnings=(*self.facts.warnings, warning))
+            warnings = (*self.facts.warnings, warning)
+            self.facts = replace(self.facts, warnings=warnings, interrupted=True)
         return CudaProbe(facts=self.facts, transfers=tuple(self.transfers))
 
-    def _measure(self, leg: Leg) -> bool:
-        """Copy; False where nothing more may be tried."""
-        copies = cuda.copy(leg.steps, GRACE_SECONDS + GRACE_FACTOR * leg.seconds, self._look)
+    def _copy(self, steps: Sequence[Step], seconds: float, progress: Progress) -> Copies:
+        """What came of the steps in one child, taken up."""
+        until = time.monotonic() + seconds
+
+        def begun(number: int) -> None:
+            leg = steps[number].leg
+            if number == 0 or steps[number - 1].leg is not leg:
+                ahead = sum(plan.step_seconds(step.copy) for step in steps[number:])
+                progress(leg.title, min(ahead, until - time.monotonic()))
+
+        copies = cuda.copy(
+            [step.copy for step in steps],
+            self.cards_expected,
+            self._look,
+            seconds=seconds,
+            begun=begun,
+        )
         for copied in copies.copied:
-            step = leg.steps[copied.step]
+            step = steps[copied.step].copy
             measured = bool(copied.rates) and copied.card in self.subjects
             if measured:
                 self.transfers.append(figures.transfer(step, copied, self.subjects))
             if copied.error is not None or not measured:
                 self._failed(step, copied)
+        return copies
+
+    def _not_copied(self, steps: Sequence[Step], copies: Copies) -> list[Step]:
+        """The steps for another child. Of those that are not to be tried a gap tells."""
+        left = list(steps[copies.begun :])
+        if copies.interrupted:
+            return []
         if copies.hung:
-            self._hung(leg, copies)
-        elif copies.message and (copies.error is None or not copies.copied):
-            self.reader.gap("transfers", Reason.FAILED, f"{leg.about}: {copies.message}")
-        return not copies.hung
+            self._hung(steps, copies)
+            self._left_out(left, "not tried, since CUDA hangs")
+            return []
+        if copies.error is not None:
+            return self._after_death(steps, copies)
+        if copies.message is not None:
+            self._left_out(left, "no time was left")
+            return []
+        return left
+
+    def _after_death(self, steps: Sequence[Step], copies: Copies) -> list[Step]:
+        """The legs after the one in which the child died, where it died of CUDA."""
+        last = steps[max(copies.begun - 1, 0)].leg
+        if not any(copied.error == cuda.UNFINISHED for copied in copies.copied):
+            self.reader.gap("transfers", Reason.FAILED, f"{last.about}: {copies.message}")
+        left = list(steps[copies.begun :])
+        again = [step for step in left if step.leg is not last]
+        if copies.error != cuda.CHILD_DIED or not copies.begun:
+            again = []
+        self._left_out([step for step in left if step not in again], "not tried after that")
+        return again
 
     def _failed(self, step: Copy, copied: Copied) -> None:
         subject = self.subjects.get(copied.card)
@@ -168,16 +210,17 @@ class _Session:
         words = f"{where}: copies {WORDS.get(step.name, step.name)}: {why}"
         self.reader.gap("transfers", reason, words)
 
-    def _hung(self, leg: Leg, copies: Copies) -> None:
+    def _hung(self, steps: Sequence[Step], copies: Copies) -> None:
         """A driver that lets copies hang is what programs get."""
-        last = next((c for c in reversed(copies.copied) if not c.rates), None)
-        message = (last.message if last else None) or copies.message or "no answer"
-        call = last.call if last else None
+        unfinished = [c for c in copies.copied if c.error == cuda.UNFINISHED]
+        message = copies.message or "no answer"
+        call = next((c.call for c in unfinished if c.call), copies.call)
         self.facts = replace(
             self.facts, state="unresponsive", call=call or "a copy", message=message
         )
-        if last is None:
-            self.reader.gap("transfers", Reason.TIMEOUT, f"{leg.about}: {message}")
+        if not unfinished:
+            about = steps[max(copies.begun - 1, 0)].leg.about
+            self.reader.gap("transfers", Reason.TIMEOUT, f"{about}: {message}")
 
     def _look(self, address: str) -> tuple[float | None, int | None]:
         """The card's link, in the child that copies."""
@@ -187,9 +230,9 @@ class _Session:
         lanes = width if width is not None and 0 < width <= pci.WIDTH_LIMIT else None
         return pci.speed_gts(speed), lanes
 
-    def _no_time(self, leg: Leg, short: Leg) -> None:
-        names = dict.fromkeys(step.name for step in leg.steps[len(short.steps) :])
-        if names:
-            missing = listed([WORDS[name] for name in names], last="or")
-            text = f"{leg.about}: no time was left for copies {missing}"
+    def _left_out(self, steps: Iterable[Step], why: str) -> None:
+        """A gap a leg."""
+        for about, group in itertools.groupby(steps, lambda step: step.leg.about):
+            names = dict.fromkeys(WORDS[step.copy.name] for step in group)
+            text = f"{about}: {why}: copies {listed(list(names), last='and')}"
             self.reader.gap("transfers", Reason.ABSENT, text)

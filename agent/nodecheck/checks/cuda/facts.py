@@ -22,13 +22,15 @@ WORDS = {
 
 
 class CudaFacts(Struct, frozen=True, kw_only=True):
-    """The answer of libcuda.so.1.
+    """The answer of libcuda.so.1, and what became of copies where they were asked for.
 
-    `state` is ok, missing (no such library), failed, unresponsive or None (not tried). `error` is
-    CUDA's number (None where the failure is not its own), `call` the function that gave it,
-    `message` its words. `devices` are the PCI
-    addresses that CUDA has. `uvm` says whether /dev/nvidia-uvm is there, None where nobody looked.
-    `skipped` says why nothing was copied where that was asked for.
+    `state` is ok, missing (no libcuda.so.1, or one that cannot be loaded: `message` is the
+    loader's), failed, unresponsive or None (not tried). `error` is CUDA's number (None where the
+    failure is not its own), `call` the function that gave it or hangs, `message` its words.
+    `devices` are the PCI addresses that CUDA has. `uvm` says whether /dev/nvidia-uvm is there, None
+    where nobody looked. `capabilities` are the words of NVIDIA_DRIVER_CAPABILITIES, which says what
+    of the driver a container gets; None where it is not set.
+    `skipped` says why nothing was copied, `interrupted` that the user ended the copies.
     """
 
     state: str | None = None
@@ -38,8 +40,10 @@ class CudaFacts(Struct, frozen=True, kw_only=True):
     version: str | None = None
     devices: tuple[str, ...] = ()
     uvm: bool | None = None
+    capabilities: tuple[str, ...] | None = None
     skipped: str | None = None
     warnings: tuple[str, ...] = ()
+    interrupted: bool | None = None
 
 
 class CudaProbe(Struct, frozen=True, kw_only=True):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from nodecheck.checks.gpu.facts import Gpu
-from nodecheck.checks.pcie.facts import Path
+from nodecheck.checks.pcie.facts import while_copying
 from nodecheck.checks.seen import Facts
 from nodecheck.links import GTS, encoded_bytes_per_second, generation
 from nodecheck.model import Struct, Transfer
@@ -13,16 +15,38 @@ from nodecheck.model import Struct, Transfer
 FASTEST_KNOWN_GTS = 32.0
 """No copies over faster links were seen yet: what of their rate is healthy is not known."""
 
+COPYING, DRIVER, ABOVE = "while copying", "as the driver tells it", "above it"
+"""How a link is known: read while it carried the copy, told, or what is on the way."""
 
-class Limit(Struct, frozen=True):
-    """What a link carries one way after encoding; `words` name it.
 
-    `unjudged` says why a rate below it would prove nothing.
+class Limit(Struct, frozen=True, kw_only=True):
+    """The narrowest link between a card and the host, as it ran for a copy: GT/s and lanes.
+
+    `known` is COPYING, DRIVER or ABOVE, `place` the lower end of one above the card's own.
+    `unjudged` says why a rate below what it carries would prove nothing.
     """
 
-    bytes_per_second: float
-    words: str
+    gts: float
+    width: int
+    known: str
+    place: str | None = None
     unjudged: str | None = None
+
+    @property
+    def bytes_per_second(self) -> float:
+        """What it carries one way after encoding."""
+        return encoded_bytes_per_second(self.gts, self.width) or 0.0
+
+    @property
+    def name(self) -> str:
+        """`Gen4 x16`."""
+        return f"{generation(self.gts)} x{self.width}"
+
+    @property
+    def words(self) -> str:
+        """The same, and how it is known."""
+        where = "" if self.place is None else f" at {self.place},"
+        return f"{self.name}{where} {self.known}"
 
 
 def card_of(facts: Facts, address: str) -> Gpu | None:
@@ -30,36 +54,27 @@ def card_of(facts: Facts, address: str) -> Gpu | None:
     return next((gpu for gpu in facts.gpus if gpu.pci_address == address), None)
 
 
-def path_of(facts: Facts, address: str) -> Path | None:
-    """The way of a card to its root."""
-    return next((path for path in facts.pcie.paths if path.accelerator == address), None)
+def limit_of(facts: Facts, transfers: Iterable[Transfer], each: Transfer) -> Limit | None:
+    """What held this copy back at most; None where it is not known.
 
-
-def link_of(facts: Facts, transfers: Iterable[Transfer], address: str) -> Limit | None:
-    """What the link of a card carries, as it ran while it copied; None where that is not known.
-
-    A link that slows down at idle is known by what was read meanwhile alone, or by a driver that
-    tells it at its maximum.
+    A link that slows down at idle is known by what was read meanwhile alone, be it in the card's
+    other copies, or by a driver that tells it at its maximum. One that changed may have done so in
+    this copy too.
     """
-    seen = [
-        (each.link_gts, each.link_width)
-        for each in transfers
-        if each.card == address and each.link_gts and each.link_width
-    ]
-    gpu = card_of(facts, address)
-    gts, width = max(seen, default=(None, None), key=lambda pair: (pair[0] or 0, pair[1] or 0))
-    when = "while copying"
-    if gts is None or width is None:
-        gts, width = _as_told(gpu)
-        when = "as the driver tells it"
-    carried = encoded_bytes_per_second(gts, width)
-    if carried is None:
+    gpu = card_of(facts, each.card)
+    seen = while_copying([each], each.card) or while_copying(transfers, each.card)
+    if len(seen) > 1:
         return None
-    words = f"{generation(gts)} x{width} {when}"
-    narrow = _narrowest_above(path_of(facts, address))
-    if narrow is not None and narrow[0] < carried:
-        carried, words = narrow
-    return Limit(carried, words, _unjudged(facts, gpu, address, gts or 0))
+    gts, width = seen[0] if seen else _as_told(gpu)
+    known = COPYING if seen else DRIVER
+    if gts is None or width is None or encoded_bytes_per_second(gts, width) is None:
+        return None
+    own = Limit(gts=gts, width=width, known=known, unjudged=_unjudged(facts, gpu, each.card, gts))
+    path = facts.pcie.path_of(each.card)
+    above = path.narrowest_above() if path is not None else None
+    if above is None or (above.bytes_per_second or 0) >= own.bytes_per_second:
+        return own
+    return replace(own, gts=above.gts, width=above.width, known=ABOVE, place=above.place)
 
 
 def _as_told(gpu: Gpu | None) -> tuple[float | None, int | None]:
@@ -69,22 +84,9 @@ def _as_told(gpu: Gpu | None) -> tuple[float | None, int | None]:
     return GTS.get(gpu.link_generation), gpu.link_width
 
 
-def _narrowest_above(path: Path | None) -> tuple[float, str] | None:
-    """The tightest link above the card's own, by its lanes and by what both ends can train to."""
-    found: list[tuple[float, str]] = []
-    for first in range(2, len(path.hops) if path else 0, 2):
-        ends = [h for h in path.hops[first : first + 2] if not h.emulated] if path else []
-        gts = min((h.maximum_gts for h in ends if h.maximum_gts), default=None)
-        width = min((h.current_width for h in ends if h.current_width), default=None)
-        carried = encoded_bytes_per_second(gts, width)
-        if carried is not None:
-            found.append((carried, f"{generation(gts)} x{width} of {ends[0].address}, above it"))
-    return min(found, default=None)
-
-
 def _unjudged(facts: Facts, gpu: Gpu | None, address: str, gts: float) -> str | None:
     """Why a rate below what the link carries would prove nothing."""
-    path = path_of(facts, address)
+    path = facts.pcie.path_of(address)
     if facts.gpu.confidential_compute:
         return "confidential computing copies through a bounce buffer"
     if gpu is not None and _is_share(gpu):
@@ -96,6 +98,12 @@ def _unjudged(facts: Facts, gpu: Gpu | None, address: str, gts: float) -> str | 
     if gts > FASTEST_KNOWN_GTS:
         return f"what is healthy on {generation(gts)} is not known yet"
     return None
+
+
+def redirecting(facts: Facts, cards: Iterable[str]) -> tuple[str, ...]:
+    """The ports above these cards that send traffic between cards up to the root (ACS)."""
+    paths = filter(None, (facts.pcie.path_of(card) for card in cards))
+    return tuple(sorted({hop.address for path in paths for hop in path.hops if hop.acs_redirect}))
 
 
 def memory_rate(gpu: Gpu | None) -> float | None:

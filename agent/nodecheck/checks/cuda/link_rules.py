@@ -10,13 +10,12 @@ from nodecheck.checks.cuda.limits import (
     addresses,
     alone,
     card_of,
-    link_of,
-    path_of,
+    limit_of,
     together,
 )
-from nodecheck.checks.pcie.facts import SharedLink
+from nodecheck.checks.pcie.facts import SharedLink, expected_replays
 from nodecheck.checks.seen import Seen
-from nodecheck.links import is_normal, normal_errors_per_minute
+from nodecheck.links import is_normal
 from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity, Struct, Transfer
 from nodecheck.units import GB, count, gb_per_second, listed, percent
 
@@ -68,13 +67,15 @@ def _short(seen: Seen, address: str) -> str:
 def _slow(seen: Seen) -> Iterator[_Slow]:
     least = seen.policy.thresholds.link_rate_share
     for address in addresses(seen.transfers):
-        limit = link_of(seen.facts, seen.transfers, address)
-        if limit is None or limit.unjudged or _others_work(seen, address):
+        if _others_work(seen, address):
             continue
         gpu = card_of(seen.facts, address)
         for name in DIRECTIONS:
             found = alone(seen.transfers, name, address)
             if found is None or found.flags or _sends_again(seen, found):
+                continue
+            limit = limit_of(seen.facts, seen.transfers, found)
+            if limit is None or limit.unjudged:
                 continue
             if found.median_bytes_per_second < least * limit.bytes_per_second:
                 yield _Slow(found, limit, gpu.label if gpu else address)
@@ -82,12 +83,11 @@ def _slow(seen: Seen) -> Iterator[_Slow]:
 
 def _sends_again(seen: Seen, each: Transfer) -> bool:
     """Whether more packets were sent again than a healthy link loses: that is pcie.aer's to say."""
-    limits, gts, width = seen.policy.thresholds, each.link_gts, each.link_width
-    if not each.replays or not each.replay_seconds or gts is None or width is None:
-        return False
-    minute = normal_errors_per_minute(gts, width, limits.replays_per_minute_per_gts)
-    expected = minute * each.replay_seconds / 60
-    return not is_normal(each.replays, expected, limits.link_errors_chance)
+    limits = seen.policy.thresholds
+    expected = expected_replays(each, limits)
+    return expected is not None and not is_normal(
+        each.replays or 0, expected, limits.link_errors_chance
+    )
 
 
 def _others_work(seen: Seen, address: str) -> bool:
@@ -225,12 +225,12 @@ def _sharing(
 
 def _is_hidden(seen: Seen, card: str) -> bool:
     """Whether the way ends at the card, or at a port that a hypervisor made up."""
-    path = path_of(seen.facts, card)
+    path = seen.facts.pcie.path_of(card)
     return path is None or len(path.hops) < 2 or any(hop.emulated for hop in path.hops)
 
 
 def _shared(seen: Seen, first: str, second: str) -> SharedLink | None:
-    one, other = path_of(seen.facts, first), path_of(seen.facts, second)
+    one, other = seen.facts.pcie.path_of(first), seen.facts.pcie.path_of(second)
     return one.shared_link(other) if one is not None and other is not None else None
 
 

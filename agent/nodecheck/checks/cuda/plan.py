@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from nodecheck.checks.cuda.facts import COPY, FROM_CARD, PAGEABLE, PEER, READ, TO_CARD
 from nodecheck.checks.cuda.subjects import HOST_BUFFER_BYTES, Subject
-from nodecheck.machine.cuda import WARM_UP_SECONDS, Copy
+from nodecheck.machine.cuda import CONTEXT_SECONDS, STEP_COST_SECONDS, Copy
 from nodecheck.model import Struct
 from nodecheck.units import count
 
@@ -23,29 +23,29 @@ PEER_SECONDS = 0.2
 PEERS_MOST = 16
 """Pairs of cards; up to four cards have twelve."""
 
-STEP_COST_SECONDS = WARM_UP_SECONDS + 0.2
-CONTEXT_SECONDS = 0.6
-"""What a step and the first step of a card cost beside their samples."""
-
 LEAST_SHARE = 0.5
-"""Of a step's samples where time is short; below it steps are left out."""
+"""Of a step's samples where time is short; where that is too long, the last steps are left out."""
+
+
+_ALONE = (TO_CARD, FROM_CARD, COPY, TO_CARD + PAGEABLE, FROM_CARD + PAGEABLE, READ)
+_TOGETHER = (TO_CARD, FROM_CARD)
 
 
 class Leg(Struct, frozen=True):
-    """Steps for which contexts are made once: those of a card alone, or of all of them.
+    """Steps that belong together: those of a card alone, or of all of them.
 
-    `title` says what is being done, `about` what the figures are of.
+    `title` says what is being done, `about` what the figures are of. `contexts` are made for it.
     """
 
     title: str
     about: str
     steps: tuple[Copy, ...]
-    cards: int
+    contexts: int
 
     @property
     def seconds(self) -> float:
         """How long it is going to take."""
-        return self.cards * CONTEXT_SECONDS + sum(map(step_seconds, self.steps))
+        return self.contexts * CONTEXT_SECONDS + sum(map(step_seconds, self.steps))
 
 
 def step_seconds(step: Copy) -> float:
@@ -53,10 +53,22 @@ def step_seconds(step: Copy) -> float:
     return step.seconds + STEP_COST_SECONDS
 
 
+def whole_seconds(number: int) -> float:
+    """How long all legs of so many cards take, where each has room for copies on it."""
+    alone = CONTEXT_SECONDS + len(_ALONE) * (_seconds_each(number) + STEP_COST_SECONDS)
+    together = len(_TOGETHER) * (AT_ONCE_SECONDS + STEP_COST_SECONDS)
+    between = len(pairs(number)) * (PEER_SECONDS + STEP_COST_SECONDS)
+    return number * alone + (together + between if number > 1 else 0.0)
+
+
+def _seconds_each(number: int) -> float:
+    return max(STEP_SECONDS_LEAST, min(STEP_SECONDS, STEPS_SECONDS_MOST / max(1, number)))
+
+
 def legs(subjects: Sequence[Subject]) -> list[Leg]:
     """All that is worth measuring, what tells most first."""
     number = len(subjects)
-    each = max(STEP_SECONDS_LEAST, min(STEP_SECONDS, STEPS_SECONDS_MOST / max(1, number)))
+    each = _seconds_each(number)
     found = [
         Leg(f"measuring GPU {n} of {number}", subject.gpu.label, tuple(_alone(subject, each)), 1)
         for n, subject in enumerate(subjects, 1)
@@ -64,13 +76,12 @@ def legs(subjects: Sequence[Subject]) -> list[Leg]:
     if number > 1:
         steps = (*_at_once(subjects), *_peers(subjects))
         together = f"{count(number, 'GPU')} at once"
-        found.append(Leg(f"measuring {together}", together, steps, number))
+        found.append(Leg(f"measuring {together}", together, steps, 0))
     return found
 
 
 def _alone(subject: Subject, seconds: float) -> Iterator[Copy]:
-    names = (TO_CARD, FROM_CARD, COPY, TO_CARD + PAGEABLE, FROM_CARD + PAGEABLE, READ)
-    for name in names:
+    for name in _ALONE:
         size = subject.device_bytes if name in (COPY, READ) else HOST_BUFFER_BYTES
         if size is not None:
             yield Copy(
@@ -83,7 +94,7 @@ def _alone(subject: Subject, seconds: float) -> Iterator[Copy]:
 
 
 def _at_once(subjects: Sequence[Subject]) -> Iterator[Copy]:
-    for name in (TO_CARD, FROM_CARD):
+    for name in _TOGETHER:
         yield Copy(
             name=name,
             cards=tuple(subject.position for subject in subjects),
@@ -113,14 +124,11 @@ def pairs(number: int) -> list[tuple[int, int]]:
     return list(dict.fromkeys(found))[:PEERS_MOST]
 
 
-def shortened(leg: Leg, share: float, seconds: float) -> Leg:
-    """The leg with `share` of its samples, and as many of its steps as fit into `seconds`."""
-    left = seconds - leg.cards * CONTEXT_SECONDS
-    steps: list[Copy] = []
-    for step in leg.steps:
-        short = replace(step, seconds=share * step.seconds)
-        left -= step_seconds(short)
-        if left < 0:
-            break
-        steps.append(short)
-    return replace(leg, steps=tuple(steps))
+def shortened(found: Sequence[Leg], most_seconds: float) -> list[Leg]:
+    """The legs with shorter samples where they would take longer than that."""
+    whole = sum(leg.seconds for leg in found)
+    share = 1.0 if whole <= most_seconds else max(LEAST_SHARE, most_seconds / whole)
+    return [
+        replace(leg, steps=tuple(replace(s, seconds=share * s.seconds) for s in leg.steps))
+        for leg in found
+    ]

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nodecheck.checks.cuda.causes import (
-    NOT_READY,
-    OUT_OF_MEMORY,
-    UNAVAILABLE,
-    WITHOUT_UVM,
-    Cause,
-    cause_of,
-)
+from nodecheck.checks.cuda.causes import WITHOUT_UVM, cause_of, is_left_out
+from nodecheck.checks.cuda.remedies import NOT_READY, UNAVAILABLE, Cause
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.seen import Seen
 from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity
@@ -36,15 +30,13 @@ def judge_unavailable(seen: Seen) -> Iterator[Finding]:
 
 
 def _has_other_cause(seen: Seen, cards: list[Gpu]) -> bool:
-    """A finding of its own says it, or it is no fault: others hold memory or the whole card."""
+    """A finding of its own says it, or it is no fault: another program holds the whole card."""
     cuda = seen.facts.cuda
     if any(gpu.lost or gpu.error is not None for gpu in cards) or seen.facts.gpu.lost:
         return True
     if cuda.error == NOT_READY and _fabric_says_it(seen, cards):
         return True
-    if cuda.error == UNAVAILABLE:
-        return any(gpu.compute_mode != "default" for gpu in cards)
-    return cuda.error == OUT_OF_MEMORY
+    return cuda.error == UNAVAILABLE and any(gpu.compute_mode != "default" for gpu in cards)
 
 
 def _fabric_says_it(seen: Seen, cards: list[Gpu]) -> bool:
@@ -70,6 +62,8 @@ def _dead(seen: Seen, cards: list[Gpu], cause: Cause) -> Finding:
         evidence.append(
             Evidence(value="No file nvidia-uvm", source="/dev", expected="/dev/nvidia-uvm")
         )
+    if is_left_out(seen):
+        evidence.append(_started_without(cuda.capabilities or ()))
     evidence += [
         Evidence(value=f"Xid {event.code}: {event.text}"[:200], source=log.source or "kernel log")
         for event in log.xids[-_LOG_LINES:]
@@ -77,16 +71,22 @@ def _dead(seen: Seen, cards: list[Gpu], cause: Cause) -> Finding:
     ]
     return Finding(
         id="gpu.cuda_unavailable",
-        severity=Severity.CRITICAL if cause.sure else Severity.WARNING,
+        severity=cause.severity,
         subject=listed([gpu.label for gpu in cards]),
         summary=cause.summary,
         evidence=tuple(evidence),
-        impact=f"{count(len(cards), 'card')} of no use: an engine fails at its start, or computes "
-        "on the CPU in silence"
-        if cause.sure
-        else f"A program waits that long until it has {count(len(cards), 'card')}, or for ever",
-        remedy=cause.remedy,
+        impact=cause.impact.format(cards=count(len(cards), "card")),
+        remedy=cause.remedy_of(seen),
         owner=Owner.OPERATOR,
+    )
+
+
+def _started_without(capabilities: tuple[str, ...]) -> Evidence:
+    return Evidence(
+        value=f"NVIDIA_DRIVER_CAPABILITIES: {', '.join(capabilities) or 'no known word'}",
+        source="nodecheck's own environment",
+        expected="compute, or all, among them",
+        basis="what the container's runtime brings into it of the driver",
     )
 
 

@@ -108,7 +108,7 @@ def in_use(gpu: Gpu, thresholds: Thresholds) -> str | None:
 
 def near_cpus(facts: Facts, gpu: Gpu) -> tuple[int, ...]:
     """The usable CPUs of the card's NUMA node."""
-    path = next((p for p in facts.pcie.paths if p.accelerator == gpu.pci_address), None)
+    path = facts.pcie.path_of(gpu.pci_address)
     told = (gpu.numa_node, path.numa_node if path else None)
     number = next((n for n in told if n is not None and n >= 0), None)
     node = next((n for n in facts.numa.nodes if n.id == number), None)

@@ -59,7 +59,7 @@ def shm_small(seen: Seen) -> Iterator[Finding]:
     ]
     if not small:
         return
-    shm, gpus = small[0], sum(gpu.granted is not False for gpu in seen.facts.gpus)
+    shm, gpus = small[0], sum(map(seen.facts.grants, seen.facts.gpus))
     size = gib(shm.total_bytes or 0)
     yield Finding(
         id="disk.shm_small",

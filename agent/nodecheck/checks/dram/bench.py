@@ -85,6 +85,7 @@ def _measured(reader: Reader, facts: Facts, room: Room, wish: _Wish) -> DramProb
     results: list[Result] = []
     failures: dict[str, measure.Failure] = {}
     pairs: Pairs = ()
+    interrupted = None
     began = time.monotonic()
     end = began + wish.max_seconds if wish.max_seconds else math.inf
     try:
@@ -99,12 +100,14 @@ def _measured(reader: Reader, facts: Facts, room: Room, wish: _Wish) -> DramProb
             else:
                 results.append(found)
     except KeyboardInterrupt:
+        interrupted = True
         room.warnings.append(f"interrupted after {time.monotonic() - began:.1f} s")
     measured = {result.block.title for result in results}
     for title, failure in failures.items():
         if title not in measured:
             failure.note(reader)
-    return measure.result(reader, room, results, pairs)
+    probed = measure.result(reader, room, results, pairs)
+    return replace(probed, facts=replace(probed.facts, interrupted=interrupted))
 
 
 def _left(blocks: Sequence[Block], seconds: float) -> float:

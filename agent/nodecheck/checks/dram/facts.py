@@ -12,6 +12,7 @@ class DramFacts(Struct, frozen=True, kw_only=True):
     measurement with most threads. `llc_bytes` is the last level cache of all usable CPUs,
     in `llc_count` caches.
     `round_trips` are those between pairs of usable CPUs, `pairs` how many pairs there are.
+    `interrupted` says that the user ended the measurement.
     """
 
     skipped: str | None = None
@@ -23,6 +24,7 @@ class DramFacts(Struct, frozen=True, kw_only=True):
     round_trips: tuple[RoundTrip, ...] = ()
     pairs: int = 0
     warnings: tuple[str, ...] = ()
+    interrupted: bool | None = None
 
 
 class DramProbe(Struct, frozen=True, kw_only=True):

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 from nodecheck.checks.dram import activity, placement
 from nodecheck.checks.dram.activity import Activity
 from nodecheck.checks.dram.plan import Block
-from nodecheck.machine import kernels, memory_limit, native
+from nodecheck.machine import child, kernels, memory_limit, native
 from nodecheck.machine.kernels import Arena, Group, Kernel, Pass, Product
 from nodecheck.machine.reader import Reader
 from nodecheck.model import Load, RoundTrip, Struct
@@ -109,8 +108,7 @@ class _Task:
 def run(reader: Reader, block: Block) -> Stretch:
     """Measure. OSError, kernels.NoRoom and kernels.TooSlow as the kernels raise them."""
     native.die_with_parent()
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
+    child.be_first_to_die()
     before = placement.along(block.cpus)
     began = time.monotonic()
     with contextlib.closing(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 
 from nodecheck.checks.gpu.card_files import Reasons
-from nodecheck.checks.gpu.clocks import HW_SLOWDOWN, HW_THERMAL, POWER_CAP, SW_THERMAL
+from nodecheck.checks.gpu.facts import HW_SLOWDOWN, HW_THERMAL, POWER_CAP, SW_THERMAL
 from nodecheck.model import Struct
 
 _HEADER = struct.Struct("<HBB")
@@ -66,14 +66,17 @@ _BITS = {
 TDC and EDC are limits of current. They are kept under AMD's names, as no other reason says that.
 """
 
-_RESIDENCIES = {
+VIOLATIONS = {
     "ppt": POWER_CAP,
     "socket_thermal": SW_THERMAL,
     "hbm_thermal": SW_THERMAL,
     "vr_thermal": SW_THERMAL,
     "prochot": HW_SLOWDOWN,
 }
-"""From MI300 on a counter a reason: cycles in which it held the clocks."""
+"""What may hold the clocks from MI300 on, by AMD's names -> reason.
+
+The table counts the cycles in which each did, amd-smi says whether it does.
+"""
 
 _HELD_SHARE = 0.5
 """Of the cycles between two samples: for half of them and more the clocks are held."""
@@ -130,7 +133,7 @@ def reasons_between(first: Table, second: Table | None) -> Reasons | None:
     if not cycles:
         return None
     found: dict[str, None] = {}
-    for name, reason in _RESIDENCIES.items():
+    for name, reason in VIOLATIONS.items():
         held = _risen(first, second, name)
         if held is None:
             return None

@@ -7,12 +7,14 @@ a number, `{"value": 1, "unit": "W"}` or "N/A"; -1 and all ones stand for what i
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from nodecheck.checks.gpu.clocks import HW_SLOWDOWN, POWER_CAP, SW_THERMAL
-from nodecheck.checks.gpu.facts import Gpu, Thermal
+from nodecheck.checks.gpu.amd_metrics import VIOLATIONS
+from nodecheck.checks.gpu.card_files import SECOND_SAMPLE_SECONDS, lasting
+from nodecheck.checks.gpu.facts import HOLDING, Gpu, Thermal
 from nodecheck.checks.gpu.wording import AMD, card_key
 from nodecheck.links import GENERATIONS
 from nodecheck.machine.pci import normal_address
@@ -36,15 +38,6 @@ WANTED = (
 
 _ALL_ONES = ((1 << 16) - 1, (1 << 32) - 1)
 _LARGEST = 1 << 53
-
-_VIOLATIONS = {
-    "prochot": HW_SLOWDOWN,
-    "ppt": POWER_CAP,
-    "socket_thermal": SW_THERMAL,
-    "vr_thermal": SW_THERMAL,
-    "hbm_thermal": SW_THERMAL,
-}
-"""What may hold the clocks, by the tool's names -> reason."""
 
 Json = dict[str, object]
 
@@ -75,7 +68,31 @@ def read(reader: Reader, on_pci: Sequence[Gpu], told: Sequence[Gpu]) -> list[Gpu
             continue
         key = card_key(address) or address
         found.setdefault(key, _gpu(address, record, by_index.get(_whole(record, "gpu"), {})))
-    return list(found.values())
+    return _confirmed(reader, static, list(found.values()))
+
+
+def _confirmed(reader: Reader, static: Sequence[Json], cards: list[Gpu]) -> list[Gpu]:
+    """The cards with only those reasons that a second look of a live node shows too."""
+    held = [gpu for gpu in cards if set(gpu.clocks_event_reasons or ()) & set(HOLDING)]
+    if not held or not reader.host.live:
+        return cards
+    time.sleep(SECOND_SAMPLE_SECONDS)
+    again = {_whole(record, "gpu"): _reasons(record) for record in _asked(reader, METRIC)}
+    seconds = {
+        normal_address(_text(record, "bus", "bdf") or ""): again.get(_whole(record, "gpu"))
+        for record in static
+    }
+    return [
+        msgspec.structs.replace(
+            gpu,
+            clocks_event_reasons=lasting(
+                gpu.clocks_event_reasons or (), seconds.get(gpu.pci_address)
+            ),
+        )
+        if gpu in held
+        else gpu
+        for gpu in cards
+    ]
 
 
 def _is_wanted(told: Sequence[Gpu]) -> bool:
@@ -198,7 +215,7 @@ def _thermal(static: Json) -> Thermal | None:
 def _reasons(metric: Json) -> tuple[str, ...] | None:
     """What violated a limit while the tool looked; None unless it says so of every one."""
     found: dict[str, None] = {}
-    for name, reason in _VIOLATIONS.items():
+    for name, reason in VIOLATIONS.items():
         status = _text(metric, "throttle", f"{name}_violation_status")
         if status not in ("ACTIVE", "NOT ACTIVE"):
             return None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from nodecheck.checks.gpu.facts import Gpu
-from nodecheck.checks.gpu.wording import AMD, label, labels, ours
+from nodecheck.checks.gpu.wording import AMD, labels, ours
 from nodecheck.checks.seen import Seen
 from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity
 from nodecheck.units import count
@@ -73,7 +73,7 @@ def judge_arch(seen: Seen) -> Iterator[Finding]:
         summary=f"Torch{version} has no code for {count(len(cards), 'card')}",
         evidence=tuple(
             Evidence(
-                value=f"{label(gpu)}: {_generation(gpu)}, code is there for {' '.join(archs)}",
+                value=f"{gpu.label}: {_generation(gpu)}, code is there for {' '.join(archs)}",
                 source=f"{python.interpreter}: torch.cuda.get_arch_list()",
                 expected=_expected(gpu),
                 basis="binaries run within their major number, PTX (compute) on later cards too",
@@ -93,13 +93,12 @@ def judge_arch(seen: Seen) -> Iterator[Finding]:
 
 
 def _generation(gpu: Gpu) -> str:
-    return (
-        f"{gpu.compute_capability}"
-        if gpu.vendor == AMD
-        else f"compute capability {gpu.compute_capability}"
-    )
+    capability = gpu.compute_capability or ""
+    return capability if gpu.vendor == AMD else f"compute capability {capability}"
 
 
 def _expected(gpu: Gpu) -> str:
-    number = (gpu.compute_capability or "").replace(".", "")
-    return f"{gpu.compute_capability}" if gpu.vendor == AMD else f"sm_{number}, or PTX for it"
+    capability = gpu.compute_capability or ""
+    if gpu.vendor == AMD:
+        return capability
+    return f"sm_{capability.replace('.', '')}, or PTX for it"

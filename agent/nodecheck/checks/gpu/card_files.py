@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from nodecheck.checks.gpu.clocks import HOLDING
-from nodecheck.checks.gpu.facts import Gpu
+from nodecheck.checks.gpu.facts import HOLDING, Gpu
 from nodecheck.links import GENERATIONS
 from nodecheck.machine import pci
 from nodecheck.machine.pci import PciDevice
@@ -25,7 +24,15 @@ _ALL_ONES = ((1 << 32) - 1, (1 << 64) - 1)
 
 Reasons = tuple[str, ...]
 Refusals = dict[str, tuple[Reason, str]]
-"""A member of Gpu -> why the driver does not tell it, and the driver's words."""
+"""A member of Gpu, by dots within it -> why the card's driver does not tell it, and its words."""
+
+RefusalsByCard = dict[str, Refusals]
+"""By `place_of` the card."""
+
+
+def place_of(gpu: Gpu) -> str:
+    """What a gap calls a card: its address, or its number where a source has none."""
+    return gpu.pci_address or f"GPU {gpu.index}"
 
 
 class Told(Struct, frozen=True, kw_only=True):
@@ -114,7 +121,14 @@ def confirmed(
     if first is None or not live or not set(first) & set(HOLDING):
         return first
     time.sleep(SECOND_SAMPLE_SECONDS)
-    second = again()
+    return lasting(first, again())
+
+
+def lasting(first: Reasons, second: Reasons | None) -> Reasons | None:
+    """Of a sample's reasons those that hold the clocks only where a second sample shows them too.
+
+    None where there is no second sample: what only flashed is not told apart.
+    """
     if second is None:
         return None
     return tuple(reason for reason in first if reason not in HOLDING or reason in second)
@@ -126,7 +140,8 @@ def link_of(way: Sequence[PciDevice]) -> dict[str, int | None]:
     Cards of AMD and Intel with a display hold a switch of their own: the way begins with two of its
     ports, of the card's vendor, and what the card itself tells is the link within.
     """
-    inner = len(way) > 3 and way[0].vendor == way[1].vendor == way[2].vendor
+    inner = len(way) > 3 and way[0].vendor is not None
+    inner = inner and way[0].vendor == way[1].vendor == way[2].vendor
     card, slot = (way[2], way[3]) if inner else (way[0], way[1] if len(way) > 1 else None)
     real = slot if slot is not None and not slot.emulated_port else None
     ends = [card, *([real] if real is not None else [])]

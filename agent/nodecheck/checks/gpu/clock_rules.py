@@ -4,21 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nodecheck.checks.gpu.clocks import EXPLAINING, OTHER_LIMITS, clock_impact, in_brackets, state
+from nodecheck.checks.gpu.clocks import (
+    EXPLAINING,
+    GPU_IDLE,
+    NEAR_MAXIMUM,
+    OTHER_LIMITS,
+    clock_impact,
+    in_brackets,
+    state,
+)
 from nodecheck.checks.gpu.commands import keep_loaded, unlock_clocks
-from nodecheck.checks.gpu.facts import Gpu
-from nodecheck.checks.gpu.wording import evidence, label, labels, ours
+from nodecheck.checks.gpu.facts import HW_SLOWDOWN, Gpu
+from nodecheck.checks.gpu.wording import evidence, labels, ours
 from nodecheck.checks.seen import Seen
 from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity
 from nodecheck.units import percent
 
-_NEAR_MAXIMUM = 0.97
+
+def _computes(gpu: Gpu) -> bool:
+    """Whether its load is that of programs which compute, as far as that is known.
+
+    The reason gpu_idle contradicts any load; a desktop draws in whatever state is enough for it.
+    """
+    draws = bool(gpu.processes) and all(each.kind == "graphics" for each in gpu.processes or ())
+    return GPU_IDLE not in (gpu.clocks_event_reasons or ()) and not draws
 
 
 def _is_stuck(gpu: Gpu, seen: Seen) -> bool:
     limits = seen.policy.thresholds
     return (
-        gpu.utilisation_share is not None
+        _computes(gpu)
+        and gpu.utilisation_share is not None
         and gpu.performance_state is not None
         and gpu.utilisation_share >= limits.busy_gpu_share
         and gpu.performance_state >= limits.stuck_performance_state
@@ -59,7 +75,7 @@ def judge_pstate(seen: Seen) -> Iterator[Finding]:
 
 def _stuck_summary(cards: list[Gpu]) -> str:
     first, more = cards[0], len(cards) - 1
-    who = f"{label(first)} and {more} more stay" if more else f"{label(first)} stays"
+    who = f"{first.label} and {more} more stay" if more else f"{first.label} stays"
     return (
         f"{who} in performance state P{first.performance_state} of an idle card (full speed is P0) "
         f"at {percent(first.utilisation_share or 0)} load"
@@ -125,7 +141,7 @@ def _slow_impact(cards: list[Gpu]) -> str:
         if gpu.memory_clock_mhz is not None and gpu.maximum_memory_clock_mhz
     ]
     least = min(shares, default=1.0)
-    if least > _NEAR_MAXIMUM:
+    if least > NEAR_MAXIMUM:
         return clock_impact(cards, "Prompt processing slows down with the clock")
     decode = f"Memory clock at {percent(least)} of its maximum; decode slows down with it"
     prompts = clock_impact(cards, "")
@@ -134,10 +150,11 @@ def _slow_impact(cards: list[Gpu]) -> str:
 
 def _is_slow(gpu: Gpu, seen: Seen) -> bool:
     limits = seen.policy.thresholds
-    if (gpu.utilisation_share or 0) < limits.loaded_gpu_share:
+    if (gpu.utilisation_share or 0) < limits.loaded_gpu_share or not _computes(gpu):
         return False
     reasons = gpu.clocks_event_reasons or ()
     held = any(each in EXPLAINING or each.startswith(OTHER_LIMITS) for each in reasons)
+    held = held or (seen.live and HW_SLOWDOWN in reasons)  # seen twice, it is a finding of its own
     at_limit = (
         gpu.power_watts is not None
         and gpu.power_limit_watts is not None

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from nodecheck.checks.gpu.facts import Gpu
+from nodecheck.checks.gpu.facts import HW_THERMAL, POWER_BRAKE, POWER_CAP, SW_THERMAL, Gpu
 from nodecheck.units import percent
-
-POWER_BRAKE, HW_THERMAL, SW_THERMAL, POWER_CAP, HW_SLOWDOWN = (
-    "hw_power_brake_slowdown",
-    "hw_thermal_slowdown",
-    "sw_thermal_slowdown",
-    "sw_power_cap",
-    "hw_slowdown",
-)
-HOLDING = (POWER_BRAKE, HW_THERMAL, SW_THERMAL, POWER_CAP, HW_SLOWDOWN)
-"""The clock event reasons that hold a clock down."""
 
 EXPLAINING = (POWER_BRAKE, HW_THERMAL, SW_THERMAL, POWER_CAP)
 """Those that say why. hw_slowdown alone names no cause, and may only flash while the card changes
 its state."""
 
+GPU_IDLE = "gpu_idle"
+"""Nothing runs on the card, whatever its load was a moment ago."""
+
 OTHER_LIMITS = ("amd_", "intel_")
 """How limits begin that only AMD or Intel name, of current for one: they explain a low clock."""
 
 
-_NEAR_MAXIMUM = 0.97
+NEAR_MAXIMUM = 0.97
+"""Of a clock's maximum: from there on it costs nothing worth a word."""
 
 
 def state(gpu: Gpu) -> str:
@@ -64,7 +58,7 @@ def clock_impact(cards: list[Gpu], otherwise: str) -> str:
         for gpu in cards
         if gpu.sm_clock_mhz is not None and gpu.maximum_sm_clock_mhz
     ]
-    if not shares or min(shares) > _NEAR_MAXIMUM:
+    if not shares or min(shares) > NEAR_MAXIMUM:
         return otherwise
     return (
         f"SM clock at {percent(min(shares))} of its maximum; prompt processing slows down with it"

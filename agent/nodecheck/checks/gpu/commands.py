@@ -8,14 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from nodecheck.checks.gpu.facts import Gpu
-from nodecheck.checks.gpu.wording import AMD, INTEL, NVIDIA, selector
+from nodecheck.checks.gpu.wording import AMD, INTEL, nvidias, selector
 
 _SYSFS = "/sys/bus/pci/devices"
-
-
-def _nvidia(gpus: Iterable[Gpu]) -> list[Gpu]:
-    """Cards of NVIDIA, or of a vendor that no source names: then its driver told of them."""
-    return [gpu for gpu in gpus if gpu.vendor in (NVIDIA, None)]
 
 
 def _of(gpus: Iterable[Gpu], vendor: str) -> list[Gpu]:
@@ -25,7 +20,7 @@ def _of(gpus: Iterable[Gpu], vendor: str) -> list[Gpu]:
 def unlock_clocks(gpus: Sequence[Gpu]) -> tuple[str, ...]:
     """Show the clocks and take off what locks them."""
     commands: list[str] = []
-    if nvidia := selector(_nvidia(gpus)) if _nvidia(gpus) else "":
+    if nvidia := selector(nvidias(gpus)) if nvidias(gpus) else "":
         commands += [
             f"nvidia-smi -i {nvidia} -q -d CLOCK",
             f"sudo nvidia-smi -i {nvidia} -rgc",
@@ -40,7 +35,7 @@ def unlock_clocks(gpus: Sequence[Gpu]) -> tuple[str, ...]:
 
 def keep_loaded(gpus: Sequence[Gpu]) -> tuple[str, ...]:
     """Turn persistence mode on, which NVIDIA's driver alone has."""
-    cards = _nvidia(gpus)
+    cards = nvidias(gpus)
     return (f"sudo nvidia-smi -i {selector(cards)} -pm 1",) if cards else ()
 
 
@@ -83,12 +78,12 @@ def show_processes(gpus: Sequence[Gpu]) -> tuple[str, ...]:
 
 def collect_log(gpus: Sequence[Gpu]) -> tuple[str, ...]:
     """Collect what a vendor asks for with a claim."""
-    return ("sudo nvidia-bug-report.sh",) if _nvidia(gpus) else ()
+    return ("sudo nvidia-bug-report.sh",) if nvidias(gpus) else ()
 
 
 def _show(gpus: Sequence[Gpu], nvidia: str, *amd: str) -> tuple[str, ...]:
     commands: list[str] = []
-    if cards := _nvidia(gpus):
+    if cards := nvidias(gpus):
         commands.append(f"nvidia-smi -i {selector(cards)} {nvidia}")
     if _of(gpus, AMD):
         commands += amd

@@ -19,14 +19,18 @@ def _present(seen: Seen) -> int | None:
     facts = seen.facts
     if facts.pcie.source is None and facts.gpu.state != "ok":
         return None
-    named = {card_key(gpu.pci_address) for gpu in facts.gpus if gpu.pci_address}
-    named |= {card_key(path.accelerator) for path in facts.pcie.paths}
-    named |= set(lost_cards(seen))
-    return len(named) + sum(gpu.pci_address is None for gpu in facts.gpus)
+    return len(_named(seen)) + sum(gpu.pci_address is None for gpu in facts.gpus)
+
+
+def _named(seen: Seen) -> set[str | None]:
+    """The keys of all cards whose address a source tells."""
+    named = {card_key(gpu.pci_address) for gpu in seen.facts.gpus if gpu.pci_address}
+    named |= {card_key(path.accelerator) for path in seen.facts.pcie.paths}
+    return named | set(lost_cards(seen))
 
 
 def _gone(seen: Seen) -> tuple[str, ...]:
-    """Addresses of the last snapshot that nothing names now, where there are fewer cards than then.
+    """Addresses in the history that nothing names now, where there are fewer cards than then.
 
     As many cards at other addresses are the same ones on a bus that was numbered anew.
     """
@@ -34,9 +38,7 @@ def _gone(seen: Seen) -> tuple[str, ...]:
     now = _present(seen)
     if then is None or now is None or seen.facts.pcie.source is None or now >= len(then):
         return ()
-    named = {card_key(gpu.pci_address) for gpu in seen.facts.gpus}
-    named |= {card_key(path.accelerator) for path in seen.facts.pcie.paths}
-    named |= set(lost_cards(seen))
+    named = _named(seen)
     return tuple(address for address in then if card_key(address) not in named)
 
 
@@ -51,7 +53,7 @@ def _below_policy(seen: Seen) -> bool:
 
 
 def judge_count(seen: Seen) -> Iterator[Finding]:
-    """Fewer cards than the policy asks for, or than the last snapshot had."""
+    """Fewer cards than the policy asks for, or than a snapshot of the last week had."""
     if not too_few(seen):
         return
     now, gone = _present(seen) or 0, _gone(seen)

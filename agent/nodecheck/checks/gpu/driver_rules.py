@@ -13,7 +13,6 @@ from nodecheck.checks.gpu.wording import (
     INTEL,
     NVIDIA,
     card_key,
-    label,
     labels,
     maker_of,
     ours,
@@ -56,7 +55,7 @@ def judge_unresponsive(seen: Seen) -> Iterator[Finding]:
                 if as_a_whole
                 else []
             ),
-            *(_silence(f"{label(gpu)}: {gpu.error}", "sysfs") for gpu in others),
+            *(_silence(f"{gpu.label}: {gpu.error}", "sysfs") for gpu in others),
         ),
         impact=f"An engine that opens the GPU is likely to hang too{_unread(cards)}",
         remedy=Remedy(
@@ -119,15 +118,13 @@ def _mismatch_remedy(seen: Seen) -> Remedy:
     if seen.facts.virt.container is not None:
         return Remedy(
             text="Restart the container after the host has loaded the driver that its library "
-            "belongs "
-            "to; the libraries are mounted at its start",
+            "belongs to; the libraries are mounted at its start",
             action=Action.RESTART_CONTAINER,
             cost="Work in the container ends",
         )
     return Remedy(
         text="Stop what uses the GPUs and load the new module, or reboot. Hold the driver "
-        "packages back "
-        "from unattended upgrades",
+        "packages back from unattended upgrades",
         action=Action.RELOAD_DRIVER,
         commands=(
             "sudo fuser -v /dev/nvidia*",
@@ -171,8 +168,7 @@ def judge_container_lost_devices(seen: Seen) -> Iterator[Finding]:
         impact="No GPU in this container until it is started anew; the cards themselves are fine",
         remedy=Remedy(
             text="Restart the container. To keep it from coming back give the devices by CDI or "
-            "by name "
-            "rather than through the runtime's hook",
+            "by name rather than through the runtime's hook",
             action=Action.RESTART_CONTAINER,
             commands=(
                 "docker restart <container>",
@@ -188,7 +184,8 @@ def judge_nvml_failed(seen: Seen) -> Iterator[Finding]:
     """Any other refusal of the driver, as a whole or for a card."""
     cards = [gpu for gpu in ours(seen) if gpu.vendor == NVIDIA]
     as_a_whole = _failed(seen, cards)
-    refused = [gpu for gpu in cards if gpu.error and not gpu.lost and not _is_told(gpu, seen)]
+    refused = [gpu for gpu in cards if gpu.error and not gpu.lost]
+    refused = _not_told(refused, seen)
     unlisted = [gpu for gpu in cards if gpu not in refused and _is_unlisted(gpu, seen)]
     if not (as_a_whole or refused or unlisted) or lost_cards(seen):
         return
@@ -201,7 +198,7 @@ def judge_nvml_failed(seen: Seen) -> Iterator[Finding]:
         summary=summary,
         evidence=(
             *([_whole(seen)] if as_a_whole else []),
-            *(Evidence(value=f"{label(g)}: {g.error}", source=_source(seen)) for g in refused),
+            *(Evidence(value=f"{g.label}: {g.error}", source=_source(seen)) for g in refused),
             *(_unlisted(gpu, seen) for gpu in unlisted),
             *_driver_log(seen),
         ),
@@ -240,7 +237,7 @@ def _whole(seen: Seen) -> Evidence:
 
 def _unlisted(gpu: Gpu, seen: Seen) -> Evidence:
     return Evidence(
-        value=f"{label(gpu)}: on PCI, not listed by the driver",
+        value=f"{gpu.label}: on PCI, not listed by the driver",
         source=_source(seen),
         expected="all cards that are given to this process",
     )
@@ -252,14 +249,14 @@ def _driver_log(seen: Seen) -> Iterator[Evidence]:
         yield Evidence(value=line[:200], source=log.source or "kernel log")
 
 
-def _is_told(gpu: Gpu, seen: Seen) -> bool:
-    """Whether another finding tells why the card is to be reset."""
-    if gpu.error != NEEDS_RESET:
-        return False
-    key = card_key(gpu.pci_address)
+def _not_told(refused: list[Gpu], seen: Seen) -> list[Gpu]:
+    """Of these cards those of which no other finding tells why they are to be reset."""
+    if not any(gpu.error == NEEDS_RESET for gpu in refused):
+        return refused
     grave = (t for t in told_events(seen) if t.meaning.severity is Severity.CRITICAL)
-    keys = memory.failed_keys(seen) | memory.pending_keys(seen)
-    return key is not None and key in keys | {card_key(each.address) for each in grave}
+    told = memory.failed_keys(seen) | memory.pending_keys(seen)
+    told = (told | {card_key(each.address) for each in grave}) - {None}
+    return [g for g in refused if g.error != NEEDS_RESET or card_key(g.pci_address) not in told]
 
 
 def _refusal_remedy(seen: Seen, refused: list[Gpu], *, only: bool) -> Remedy:

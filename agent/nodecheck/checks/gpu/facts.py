@@ -14,6 +14,19 @@ MAKERS = {
 }  # fmt: skip
 """How the vendors of facts are called. Source: pci.ids."""
 
+POWER_BRAKE, HW_THERMAL, SW_THERMAL, POWER_CAP, HW_SLOWDOWN = (
+    "hw_power_brake_slowdown",
+    "hw_thermal_slowdown",
+    "sw_thermal_slowdown",
+    "sw_power_cap",
+    "hw_slowdown",
+)
+SLOWDOWNS = (POWER_BRAKE, HW_THERMAL, SW_THERMAL, HW_SLOWDOWN)
+"""The clock event reasons that cost a card much, its memory too."""
+
+HOLDING = (*SLOWDOWNS, POWER_CAP)
+"""Those that hold a clock down."""
+
 
 class GpuProcess(Struct, frozen=True, kw_only=True):
     """A program on a card. `kind` is compute, graphics, mps or other.
@@ -215,6 +228,16 @@ class Gpu(Struct, frozen=True, kw_only=True):
         about = [text for text in (self.name or maker, self.pci_address) if text]
         number = "GPU" if self.index is None else f"GPU {self.index}"
         return f"{number} ({', '.join(about)})" if about else number
+
+    @property
+    def is_barred(self) -> bool:
+        """Whether NVIDIA's driver tells nothing of the card but why it does not open it."""
+        return (
+            self.vendor == "nvidia"
+            and self.error is not None
+            and not self.uuid
+            and not self.memory_bytes
+        )
 
 
 class GpuFacts(Struct, frozen=True, kw_only=True):

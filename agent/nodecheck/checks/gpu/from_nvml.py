@@ -181,7 +181,13 @@ def gpu_of(device: Device, process_names: Mapping[int, str]) -> Gpu:
         mig_instances=tuple(map(_mig_instance, device.mig_devices)),
         nvlinks=None if device.links is None else tuple(map(_nvlink, device.links)),
         fabric=_fabric(device.fabric),
+        chip_to_chip=_chip_to_chip(values),
     )
+
+
+def _chip_to_chip(values: Mapping[str, float]) -> bool:
+    """Whether the card has NVLink-C2C and its first link is not told to be inactive."""
+    return bool(values.get("C2C links")) and values.get("C2C link") != 0
 
 
 def _is_lost(device: Device) -> bool:

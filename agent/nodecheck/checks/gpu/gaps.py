@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from nodecheck.checks.gpu.card_files import Refusals, RefusalsByCard, place_of
 from nodecheck.checks.gpu.facts import Gpu, GpuFacts
 from nodecheck.checks.gpu.wording import AMD, INTEL, NVIDIA, from_driver, is_told, maker_of
 from nodecheck.machine.reader import Reader
@@ -39,15 +40,13 @@ _REASONS = {
 }
 
 
-Refusals = dict[str, tuple[Reason, str]]
-"""A member of Gpu -> why the driver does not tell it, and the driver's words.
+def note_gaps(
+    reader: Reader, facts: GpuFacts, gpus: tuple[Gpu, ...], refusals: RefusalsByCard
+) -> None:
+    """One gap for a driver that did not answer, or one a member that some card does not tell.
 
-What AMD's and Intel's drivers refuse stands under the vendor and the member: `amd.power_watts`.
-"""
-
-
-def note_gaps(reader: Reader, facts: GpuFacts, gpus: tuple[Gpu, ...], refusals: Refusals) -> None:
-    """One gap for a driver that did not answer, or one a member that some card does not tell."""
+    Cards that do not tell it for another reason have a gap of their own.
+    """
     if not gpus:
         _note_none(reader, facts)
         return
@@ -67,7 +66,7 @@ def note_gaps(reader: Reader, facts: GpuFacts, gpus: tuple[Gpu, ...], refusals: 
     if unasked := [gpu for gpu in others if gpu.error is None]:
         reader.gap("gpus", Reason.UNSUPPORTED, _not_asked(unasked))
     told = [gpu for gpu in ours if gpu not in silent]
-    barred = [gpu for gpu in told if _is_barred(gpu)]
+    barred = [gpu for gpu in told if gpu.is_barred]
     for gpu in barred:
         unknown = [member for member in JUDGED if getattr(gpu, member) is None]
         detail = f"{facts.source}: {gpu.error} for {_names([gpu])}"
@@ -83,45 +82,50 @@ def _driver(gpu: Gpu) -> str:
     return gpu.vendor if gpu.vendor in (AMD, INTEL) else ""
 
 
-def _is_barred(gpu: Gpu) -> bool:
-    """Whether NVIDIA's driver tells nothing of a card but why."""
-    said = gpu.uuid or gpu.memory_bytes
-    return gpu.vendor == NVIDIA and gpu.error is not None and not said
-
-
 def _names(gpus: Iterable[Gpu]) -> str:
-    return ", ".join(gpu.pci_address or f"GPU {gpu.index}" for gpu in gpus)
+    return ", ".join(map(place_of, gpus))
+
+
+def _of(gpu: Gpu, refusals: RefusalsByCard) -> Refusals:
+    """The card's refusals; a source without addresses called it by its number."""
+    return {**refusals.get(f"GPU {gpu.index}", {}), **refusals.get(place_of(gpu), {})}
 
 
 def _note_members(
-    reader: Reader, facts: GpuFacts, cards: list[Gpu], vendor: str, refusals: Refusals
+    reader: Reader, facts: GpuFacts, cards: list[Gpu], vendor: str, refusals: RefusalsByCard
 ) -> None:
     """What a maker's cards do not tell of what is judged; `vendor` is "" for those of NVIDIA."""
     if not cards:
         return
     source = from_driver(cards[0]) if vendor else facts.source
-    extra = [name.partition(".")[2] for name in refusals if vendor and name.startswith(vendor)]
+    extra = [member for gpu in cards if vendor for member in _of(gpu, refusals)]
     members = [member for member in JUDGED if not (vendor and member in _NVIDIAS)]
     for member in dict.fromkeys((*members, *extra)):
-        without = [g for g in cards if getattr(g, member) is None and not _retires(g, member)]
-        if without:
-            name = f"{vendor}.{member}" if vendor else member
-            reason, words = refusals.get(name, (Reason.ABSENT, "not told"))
+        groups: dict[tuple[Reason, str], list[Gpu]] = {}
+        for gpu in cards:
+            if getattr(gpu, member) is None and not _retires(gpu, member):
+                why = _of(gpu, refusals).get(member, (Reason.ABSENT, "not told"))
+                groups.setdefault(why, []).append(gpu)
+        for (reason, words), without in groups.items():
             reader.gap(f"gpus.{member}", reason, f"{source}: {words} for {_names(without)}"[:300])
     if not vendor:
         _note_refused(reader, facts, cards, refusals)
 
 
-def _note_refused(reader: Reader, facts: GpuFacts, cards: list[Gpu], refusals: Refusals) -> None:
+def _note_refused(
+    reader: Reader, facts: GpuFacts, cards: list[Gpu], refusals: RefusalsByCard
+) -> None:
     """What else NVIDIA's driver would have told: a gap a reason, not one a member."""
+    without: dict[tuple[Reason, str, str], list[Gpu]] = {}
+    for gpu in cards:
+        for member, (reason, words) in _of(gpu, refusals).items():
+            judged = reason is Reason.UNSUPPORTED or member in JUDGED
+            if not judged and _value(gpu, member) is None:
+                without.setdefault((reason, words, member), []).append(gpu)
     groups: dict[tuple[Reason, str], list[str]] = {}
-    for member, (reason, words) in refusals.items():
-        if member.startswith((f"{AMD}.", f"{INTEL}.")):
-            continue
-        without = [gpu for gpu in cards if _value(gpu, member) is None]
-        if reason is not Reason.UNSUPPORTED and member not in JUDGED and without:
-            detail = f"{facts.source}: {words} for {_names(without)}"
-            groups.setdefault((reason, detail), []).append(member)
+    for (reason, words, member), gpus in without.items():
+        detail = f"{facts.source}: {words} for {_names(gpus)}"
+        groups.setdefault((reason, detail), []).append(member)
     for (reason, detail), members in groups.items():
         _note_group(reader, members, reason, detail)
 

@@ -63,8 +63,9 @@ def _opened(gpu: Gpu) -> bool:
 
 
 def _judged(gpu: Gpu, there: bool, refusal: str | None) -> Gpu:
+    """A file that is not there tells of another's card in a container alone; see Facts.grants."""
     granted = gpu.granted
-    if refusal == "cgroup" or (not there and gpu.driver in ("nvidia", "amdgpu", "i915", "xe")):
+    if refusal == "cgroup":
         granted = False
     elif there and refusal is None:
         granted = True

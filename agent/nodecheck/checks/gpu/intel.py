@@ -15,8 +15,7 @@ import msgspec
 
 from nodecheck.checks.gpu import intel_products
 from nodecheck.checks.gpu.card_files import CardFiles, Reasons, Told, confirmed, link_of
-from nodecheck.checks.gpu.clocks import HW_SLOWDOWN, HW_THERMAL, POWER_CAP, SW_THERMAL
-from nodecheck.checks.gpu.facts import Gpu, Thermal
+from nodecheck.checks.gpu.facts import HW_SLOWDOWN, HW_THERMAL, POWER_CAP, SW_THERMAL, Gpu, Thermal
 from nodecheck.machine.pci import PciDevice
 from nodecheck.model import Reason
 from nodecheck.units import GB, GIB, gib

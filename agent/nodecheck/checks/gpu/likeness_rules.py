@@ -50,7 +50,6 @@ _TRAITS = (
     _Trait("memory", lambda gpu: gpu.memory_bytes, _size),
     _Trait("VBIOS", lambda gpu: gpu.vbios_version, str),
     _Trait("compute mode", lambda gpu: gpu.compute_mode, str),
-    _Trait("persistence mode", lambda gpu: gpu.persistence, _switch),
 )
 
 _QUERY = (
@@ -129,8 +128,6 @@ def _same(value: Value, usual: Value) -> bool:
 
 def _is_told_elsewhere(trait: _Trait, cards: list[Gpu], seen: Seen) -> bool:
     """Whether another finding tells it of the cards that differ, or another trait causes it."""
-    if trait.name == "persistence mode":
-        return any(gpu.persistence is False for gpu in cards)
     if trait.name == "memory":
         return len({gpu.ecc_enabled for gpu in cards}) > 1
     share = seen.policy.thresholds.power_limit_info_share

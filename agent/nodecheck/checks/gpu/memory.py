@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nodecheck.checks.gpu import xid
 from nodecheck.checks.gpu.facts import Gpu, RetiredPages
-from nodecheck.checks.gpu.wording import AMD, card_key, ours
+from nodecheck.checks.gpu.wording import AMD, card_key, foreign_keys, ours
 from nodecheck.checks.kernel_log.facts import Xid
 from nodecheck.checks.seen import Seen
 
@@ -23,11 +23,13 @@ def is_beyond_repair(gpu: Gpu, seen: Seen) -> bool:
 
 
 def failed_events(seen: Seen) -> list[Xid]:
-    """Current events of repairs that failed."""
+    """Current events of repairs that failed, but those of cards that are not ours."""
+    foreign = foreign_keys(seen)
     return [
         event
         for event in seen.facts.kernel_log.xids
         if event.code == xid.REMAP_FAILED
+        and card_key(event.pci_address) not in foreign
         and not event.recovered
         and not xid.is_harmless_remap(event)
     ]

@@ -8,7 +8,7 @@ from nodecheck.checks.gpu import memory, xid
 from nodecheck.checks.gpu.commands import collect_log, show_memory
 from nodecheck.checks.gpu.facts import Gpu, RetiredPages
 from nodecheck.checks.gpu.presence_rules import lost_cards
-from nodecheck.checks.gpu.wording import card_key, evidence, label, labels, ours, reset
+from nodecheck.checks.gpu.wording import card_key, evidence, labels, ours, reset
 from nodecheck.checks.gpu.xid_rules import event_evidence, told_events
 from nodecheck.checks.seen import Seen
 from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity
@@ -24,9 +24,9 @@ def judge_remap_failure(seen: Seen) -> Iterator[Finding]:
     if not cards and not events:
         return
     known = {card_key(gpu.pci_address): gpu for gpu in seen.facts.gpus}
-    names = [label(gpu) for gpu in cards]
+    names = [gpu.label for gpu in cards]
     names += [
-        label(known[key])
+        known[key].label
         if (key := card_key(event.pci_address)) in known
         else event.pci_address or "?"
         for event in events
@@ -62,7 +62,7 @@ def _failure(gpu: Gpu, seen: Seen) -> Evidence:
         gpu,
         _pages_words(gpu),
         f"fewer than {seen.policy.thresholds.retired_pages_max}",
-        "retired_pages_max: the card can retire 64",
+        "retired_pages_max: DCGM fails at 63, and the card can retire 64",
     )
 
 
@@ -122,14 +122,15 @@ def _pending_words(gpu: Gpu) -> str:
 
 def judge_ecc(seen: Seen) -> Iterator[Finding]:
     """Uncorrectable errors that neither a repair nor an event of the driver explains."""
+    lost = set(lost_cards(seen))
     worn = [
         gpu
         for gpu in ours(seen)
         if gpu.sram_threshold_exceeded
-        and card_key(gpu.pci_address) not in lost_cards(seen)
+        and card_key(gpu.pci_address) not in lost
         and not memory.is_beyond_repair(gpu, seen)
     ]
-    counted = [gpu for gpu in _counted(seen) if gpu not in worn]
+    counted = [gpu for gpu in _counted(seen, lost) if gpu not in worn]
     if worn:
         yield _worn(worn, counted)
     elif counted:
@@ -149,8 +150,8 @@ def judge_ecc(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def _counted(seen: Seen) -> list[Gpu]:
-    explained = set(lost_cards(seen)) | memory.failed_keys(seen)
+def _counted(seen: Seen, lost: set[str]) -> list[Gpu]:
+    explained = lost | memory.failed_keys(seen)
     explained |= {
         card_key(each.address)
         for each in told_events(seen)

@@ -100,7 +100,9 @@ def finished(gpu: Gpu) -> Gpu:
         gpu,
         name=gpu.name or _name(gpu, product),
         unified_memory=gpu.unified_memory or bool(product and product.unified_memory),
-        chip_to_chip=bool(product and product.chip_to_chip) or gpu.unified_memory,
+        chip_to_chip=gpu.chip_to_chip
+        or gpu.unified_memory
+        or bool(product and product.chip_to_chip),
         product_lanes=product.lanes if product else None,
         vram_bytes_per_second=rate,
         vram_rate_source=source,

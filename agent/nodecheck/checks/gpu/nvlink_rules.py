@@ -142,10 +142,11 @@ def _start_manager(seen: Seen, *, just_booted: bool) -> Remedy:
 def down_links(seen: Seen) -> list[tuple[Gpu, tuple[NvLink, ...]]]:
     """Cards with links that are down or went down by errors, and those links."""
     found = []
+    short = _short_of_links(seen)
     for gpu in ours(seen):
         links = gpu.nvlinks or ()
         bad = {link.link for link in links if link.fatal_errors}
-        if _all_should_be_up(gpu, seen):
+        if gpu in short:
             bad |= {link.link for link in links if link.active is False}
         if bad:
             found.append((gpu, tuple(link for link in links if link.link in bad)))
@@ -167,25 +168,29 @@ def _wired(gpu: Gpu) -> int | None:
     return product.nvlinks if product else None
 
 
-def _all_should_be_up(gpu: Gpu, seen: Seen) -> bool:
-    """Whether an inactive link of the card is one too many.
+def _short_of_links(seen: Seen) -> list[Gpu]:
+    """The cards of which an inactive link is one too many.
 
     A guest may have got a part of the node, with as many links as its partition has: there only a
     card of the same model with more of them shows that some are missing.
     """
-    wired = _wired(gpu)
-    if wired is None or gpu.mig or manager_is_missing(seen) or gpu in unready_cards(seen):
-        return False
-    boards = [other for other in seen.facts.gpus if _wired(other) is not None]
+    boards = [gpu for gpu in seen.facts.gpus if _wired(gpu) is not None]
+    if not boards or any(gpu.driver in FOREIGN_DRIVERS for gpu in boards):
+        return []
     switched = bool(seen.facts.gpu.nvswitches)
-    if any(other.driver in FOREIGN_DRIVERS for other in boards):
-        return False
     if not switched and (any(g.mig for g in boards) or lost_cards(seen) or too_few(seen)):
-        return False  # a peer that is gone takes its end of the links with it
+        return []  # a peer that is gone takes its end of the links with it
+    if manager_is_missing(seen):
+        return []
+    unready = unready_cards(seen)
+    cut = [gpu for gpu in boards if not gpu.mig and gpu not in unready]
     if seen.facts.virt.guest is False or switched:
-        return len(boards) > 1 and _active(gpu) < wired
-    alike = [_active(other) for other in boards if other.name == gpu.name and not other.mig]
-    return _active(gpu) < max(alike, default=0)
+        return [gpu for gpu in cut if len(boards) > 1 and _active(gpu) < (_wired(gpu) or 0)]
+    most: dict[str | None, int] = {}
+    for gpu in boards:
+        if not gpu.mig:
+            most[gpu.name] = max(most.get(gpu.name, 0), _active(gpu))
+    return [gpu for gpu in cut if _active(gpu) < most[gpu.name]]
 
 
 def _slow_links(seen: Seen) -> list[tuple[Gpu, tuple[NvLink, ...], float]]:
@@ -231,21 +236,31 @@ def judge_nvlink(seen: Seen) -> Iterator[Finding]:
             *(_slow(gpu, links, best) for gpu, links, best in slow),
             *_events(seen),
         ),
-        impact=_impact(cards[0]) if down else "Traffic between cards waits for the slowest link",
+        impact=_impact(cards, down) if down else "Traffic between cards waits for the slowest link",
         remedy=reset(
             cards,
             seen,
             "Read the log of the fabric manager, where there is one, then drain the cards and "
-            "reset them. If a link stays away have the bridge, the board or the card reseated",
+            "reset them. If a link stays away have the bridge, the board or the card reseated"
+            + (_COUNT_STAYS if any(_failed_links(links) for _, links in down) else ""),
             cost="Work on the cards ends; seconds for the reset, the node is off for reseating",
         ),
         owner=Owner.HARDWARE,
     )
 
 
+_COUNT_STAYS = (
+    ". The count of fatal errors may outlive a reset: it begins at 0 when the driver is loaded anew"
+)
+
+
+def _failed_links(links: tuple[NvLink, ...]) -> list[NvLink]:
+    return [link for link in links if link.fatal_errors]
+
+
 def _down(gpu: Gpu, links: tuple[NvLink, ...]) -> Evidence:
     idle = [str(link.link) for link in links if link.active is False]
-    failed = [f"{link.link} ({link.fatal_errors})" for link in links if link.fatal_errors]
+    failed = [f"{link.link} ({link.fatal_errors})" for link in _failed_links(links)]
     said = []
     if idle:
         said.append(f"inactive: link {listed(idle, LINKS_NAMED)}")
@@ -255,8 +270,8 @@ def _down(gpu: Gpu, links: tuple[NvLink, ...]) -> Evidence:
     return evidence(
         gpu,
         "; ".join(said),
-        f"{wired} active links" if wired else "no fatal error",
-        "links of this product" if wired else "counted since the driver was loaded",
+        f"{wired} active links" if wired and idle else "no fatal error",
+        "links of this product" if wired and idle else "counted since the driver was loaded",
     )
 
 
@@ -282,7 +297,15 @@ def _events(seen: Seen) -> Iterator[Evidence]:
             )
 
 
-def _impact(gpu: Gpu) -> str:
+def _impact(cards: list[Gpu], down: list[tuple[Gpu, tuple[NvLink, ...]]]) -> str:
+    """By the card with the fewest links; links that are up again may go down again."""
+    gpu = min(cards, key=_active)
+    if not any(link.active is False for _, links in down for link in links):
+        errors = sum(link.fatal_errors or 0 for _, links in down for link in links)
+        return (
+            f"No link is down now: {count(errors, 'fatal error')} since the driver was loaded, and "
+            "each may have stopped the programs that used the link"
+        )
     active, wired = _active(gpu), _wired(gpu) or len(gpu.nvlinks or ())
     rate = max((link.bytes_per_second or 0.0 for link in _running(gpu)), default=0.0)
     if not active:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from nodecheck.checks.gpu import nvml_words
+from nodecheck.checks.gpu.card_files import Refusals
 from nodecheck.machine.nvml_codes import NO_PERMISSION, NOT_SUPPORTED
 from nodecheck.machine.nvml_fields import Device
 from nodecheck.model import Reason
@@ -78,15 +77,14 @@ Of several fields it is the leading one.
 """
 
 
-def refusals(devices: Iterable[Device]) -> dict[str, tuple[Reason, str]]:
+def refusals(device: Device) -> Refusals:
     """A member of Gpu -> why NVML does not tell it: no such thing, or an error that is kept."""
-    why: dict[str, tuple[Reason, str]] = {}
-    for device in devices:
-        for member, field in MEMBERS.items():
-            if field in device.errors:
-                code = device.errors[field]
-                reason = Reason.DENIED if code == NO_PERMISSION else Reason.FAILED
-                why[member] = (reason, nvml_words.error(code))
-            elif field in device.unsupported:
-                why.setdefault(member, (Reason.UNSUPPORTED, nvml_words.error(NOT_SUPPORTED)))
+    why: Refusals = {}
+    for member, field in MEMBERS.items():
+        if field in device.errors:
+            code = device.errors[field]
+            reason = Reason.DENIED if code == NO_PERMISSION else Reason.FAILED
+            why[member] = (reason, nvml_words.error(code))
+        elif field in device.unsupported:
+            why[member] = (Reason.UNSUPPORTED, nvml_words.error(NOT_SUPPORTED))
     return why

@@ -6,7 +6,18 @@ from collections.abc import Iterator
 
 from nodecheck.checks.gpu import xid
 from nodecheck.checks.gpu.facts import Gpu
-from nodecheck.checks.gpu.wording import NVIDIA, card_key, is_ours, label, labels, ours, power_cycle
+from nodecheck.checks.gpu.wording import (
+    FOREIGN_DRIVERS,
+    NVIDIA,
+    card_key,
+    foreign_keys,
+    from_driver,
+    is_ours,
+    is_told,
+    labels,
+    ours,
+    power_cycle,
+)
 from nodecheck.checks.seen import Seen
 from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity
 from nodecheck.units import count
@@ -17,7 +28,7 @@ class _Losses:
 
     def __init__(self, seen: Seen) -> None:
         self.found: dict[str, list[Evidence]] = {}
-        self._foreign = {card_key(g.pci_address) for g in seen.facts.gpus if not is_ours(g, seen)}
+        self._foreign = foreign_keys(seen)
 
     def add(self, address: str | None, value: str, source: str) -> None:
         """Note one sign; a line without an address tells of a card that others name."""
@@ -49,7 +60,7 @@ def _add_by_driver(losses: _Losses, seen: Seen) -> None:
     driver = seen.facts.gpu
     for gpu in seen.facts.gpus:
         if gpu.lost:
-            losses.add(gpu.pci_address, f"{label(gpu)}: GPU is lost", driver.source or "driver")
+            losses.add(gpu.pci_address, f"{gpu.label}: GPU is lost", driver.source or "driver")
     for address in driver.lost:
         if not losses.knows(address):
             losses.add(address, f"{address}: no device handle", driver.source or "nvidia-smi")
@@ -70,7 +81,7 @@ def judge_lost(seen: Seen) -> Iterator[Finding]:
     found = lost_cards(seen)
     if not found:
         return
-    known = {card_key(gpu.pci_address): label(gpu) for gpu in seen.facts.gpus}
+    known = {card_key(gpu.pci_address): gpu.label for gpu in seen.facts.gpus}
     names = [known.get(key, key if key != "?" else "a GPU") for key in found]
     yield Finding(
         id="gpu.lost",
@@ -79,13 +90,11 @@ def judge_lost(seen: Seen) -> Iterator[Finding]:
         summary=f"{count(len(found), 'GPU')} fell off the bus",
         evidence=tuple(piece for pieces in found.values() for piece in pieces),
         impact=f"{count(len(found), 'GPU')} of this node cannot be used, and engines that hold "
-        "one hang "
-        "or fail; the driver may block other programs until a restart",
+        "one hang or fail; the driver may block other programs until a restart",
         remedy=power_cycle(
             seen,
             "Drain and restart the node. Before it serves again check the card's power cables, "
-            "seating, "
-            "riser and temperature: a card falls off again where these are the cause",
+            "seating, riser and temperature: a card falls off again where these are the cause",
             "All work on the node ends",
         ),
         owner=Owner.HARDWARE,
@@ -117,8 +126,7 @@ def judge_driver_missing(seen: Seen) -> Iterator[Finding]:
         impact=f"{count(len(cards), 'card')} idle: an engine runs on the CPU or does not start",
         remedy=Remedy(
             text="Load the NVIDIA driver, or install the one that fits this kernel and card. "
-            "Secure Boot refuses unsigned modules; nouveau must not "
-            "hold the card",
+            "Secure Boot refuses unsigned modules; nouveau must not hold the card",
             action=Action.RELOAD_DRIVER,
             commands=(
                 "sudo modprobe nvidia",
@@ -143,7 +151,8 @@ def judge_not_granted(seen: Seen) -> Iterator[Finding]:
         summary=f"{count(len(cards), 'accelerator')} on PCI "
         f"{'is' if len(cards) == 1 else 'are'} not given to this process",
         evidence=tuple(_refusal(gpu) for gpu in cards),
-        impact=f"None: {count(len(cards), 'card')} of another container, job or guest",
+        impact=f"None: {count(len(cards), 'card')} of another container, job or guest"
+        + (", or left out by a setting" if any(map(_is_excluded, cards)) else ""),
         remedy=Remedy(text="None, unless the card was meant for this one", action=Action.NONE),
         owner=Owner.OPERATOR,
     )
@@ -151,10 +160,24 @@ def judge_not_granted(seen: Seen) -> Iterator[Finding]:
 
 def _refusal(gpu: Gpu) -> Evidence:
     if gpu.device_file is False:
-        return Evidence(value=f"{label(gpu)}: no device file", source="/dev")
+        return Evidence(value=f"{gpu.label}: no device file", source="/dev")
     if gpu.device_file:
-        return Evidence(value=f"{label(gpu)}: opening it is refused (EPERM)", source="/dev")
-    return Evidence(value=f"{label(gpu)}: bound to {gpu.driver}", source="PCI driver link")
+        return Evidence(value=f"{gpu.label}: opening it is refused (EPERM)", source="/dev")
+    if _is_excluded(gpu):
+        return Evidence(
+            value=f"{gpu.label}: GPU Excluded: Yes",
+            source="/proc/driver/nvidia/gpus",
+            basis="the driver's parameter NVreg_ExcludedGpus names it",
+        )
+    if gpu.driver in FOREIGN_DRIVERS:
+        return Evidence(value=f"{gpu.label}: bound to {gpu.driver}", source="PCI driver link")
+    return Evidence(value=f"{gpu.label}: its driver refuses to open it", source=from_driver(gpu))
+
+
+def _is_excluded(gpu: Gpu) -> bool:
+    """Whether NVIDIA's driver was told to leave the card alone: it holds it and lists it not."""
+    told = gpu.driver == "nvidia" and not is_told(gpu)
+    return told and gpu.granted is False and gpu.device_file is None
 
 
 def judge_device_denied(seen: Seen) -> Iterator[Finding]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import time
 
 import msgspec
 
-from nodecheck.checks.gpu import amd_smi, from_nvml, granted, merge, nvml_refusals, sysfs
+from nodecheck.checks.gpu import amd_smi, from_nvml, granted, merge, nvml_refusals, sysfs, twice
+from nodecheck.checks.gpu.card_files import SECOND_SAMPLE_SECONDS, RefusalsByCard, place_of
 from nodecheck.checks.gpu.facts import Gpu, GpuFacts, GpuProbe
-from nodecheck.checks.gpu.gaps import Refusals, note_gaps
+from nodecheck.checks.gpu.gaps import note_gaps
 from nodecheck.checks.gpu.wording import NVIDIA, is_told
-from nodecheck.machine import driver_deadline, nvml, pci, processes
+from nodecheck.machine import nvidia_driver, nvml, pci, processes
 from nodecheck.machine.nvml_codes import LIBRARY_NOT_FOUND
 from nodecheck.machine.reader import Reader
 from nodecheck.machine.tree import UnreadableError
@@ -18,8 +20,8 @@ from nodecheck.model import Reason
 
 CAPTURED = "/nvml.json"
 FABRIC_MANAGER = "nv-fabricmanager"
-_NVSWITCH_CLASS = 0x068000
-"""Bridge, other: of NVIDIA's devices the NVSwitches alone have it."""
+SECOND_LOOK_SECONDS = 3.0
+"""For nvidia-smi once more: the driver has just answered it."""
 
 _NO_NVML = (nvml.BINDING_MISSING, LIBRARY_NOT_FOUND)
 
@@ -40,7 +42,7 @@ def probe(reader: Reader) -> GpuProbe:
         gpus, denied = granted.with_files(reader, gpus, hangs)
         facts = msgspec.structs.replace(facts, denied_device=facts.denied_device or denied)
     note_gaps(reader, facts, gpus, {**refusals, **untold})
-    facts = _with_switches(reader, bus, _with_versions(reader, facts))
+    facts = _with_switches(bus, _with_versions(reader, facts), live=reader.host.live)
     return GpuProbe(gpu=facts, gpus=gpus)
 
 
@@ -48,7 +50,9 @@ def _lost_card(address: str) -> Gpu:
     return Gpu(pci_address=address, vendor=NVIDIA, lost=True, seen_by=("nvidia-smi",))
 
 
-def _asked(reader: Reader, on_pci: tuple[Gpu, ...]) -> tuple[GpuFacts, list[list[Gpu]], Refusals]:
+def _asked(
+    reader: Reader, on_pci: tuple[Gpu, ...]
+) -> tuple[GpuFacts, list[list[Gpu]], RefusalsByCard]:
     """The driver's answer: its state, the cards a source, and what it does not tell."""
     if not reader.host.live:
         captured = _captured(reader)
@@ -61,17 +65,18 @@ def _asked(reader: Reader, on_pci: tuple[Gpu, ...]) -> tuple[GpuFacts, list[list
     answer = nvml.query(len(nvidia))
     if answer.error in _NO_NVML:
         return _asked_smi(reader, on_pci)
-    refused = nvml_refusals.refusals(answer.devices)
-    return from_nvml.facts_of(answer), [from_nvml.gpus_of(answer)], refused
+    gpus = from_nvml.gpus_of(answer)
+    refused = map(nvml_refusals.refusals, answer.devices)
+    return from_nvml.facts_of(answer), [gpus], dict(zip(map(place_of, gpus), refused, strict=True))
 
 
 def _asked_smi(
     reader: Reader, on_pci: tuple[Gpu, ...]
-) -> tuple[GpuFacts, list[list[Gpu]], Refusals]:
+) -> tuple[GpuFacts, list[list[Gpu]], RefusalsByCard]:
     from nodecheck.checks.gpu import nvidia_smi  # its forms load an XML parser and many patterns
     from nodecheck.checks.gpu.nvidia_smi_fields import gpu_of, node_facts, unsupported
 
-    said = nvidia_smi.ask(reader, driver_deadline.seconds(len(on_pci)))
+    said = nvidia_smi.ask(reader, nvidia_driver.may_take_seconds(len(on_pci)))
     records = [record for _, cards in said.records for record in cards]
     facts = GpuFacts(
         state=said.state,
@@ -82,9 +87,17 @@ def _asked_smi(
         lost=tuple(said.lost),
         **node_facts(records),
     )
-    lacking = {member for record in records for member in unsupported(record)}
-    refusals = dict.fromkeys(lacking, (Reason.UNSUPPORTED, "N/A"))
-    return facts, [[gpu_of(record) for record in cards] for _, cards in said.records], refusals
+    refusals: RefusalsByCard = {}
+    for record in records:
+        lacking = dict.fromkeys(unsupported(record), (Reason.UNSUPPORTED, "N/A"))
+        refusals.setdefault(place_of(gpu_of(record)), {}).update(lacking)
+    gpus = [[gpu_of(record) for record in cards] for _, cards in said.records]
+    if reader.host.live and any(twice.is_doubtful(gpu) for cards in gpus for gpu in cards):
+        time.sleep(SECOND_SAMPLE_SECONDS)
+        again = nvidia_smi.ask(reader, SECOND_LOOK_SECONDS)
+        later = {g.pci_address: g for _, cards in again.records for g in map(gpu_of, cards)}
+        gpus = [[twice.settled(gpu, later.get(gpu.pci_address)) for gpu in cards] for cards in gpus]
+    return facts, gpus, refusals
 
 
 def _captured(reader: Reader) -> GpuProbe | None:
@@ -133,20 +146,9 @@ def _with_versions(reader: Reader, facts: GpuFacts) -> GpuFacts:
     )
 
 
-def _with_switches(reader: Reader, bus: pci.Bus, facts: GpuFacts) -> GpuFacts:
+def _with_switches(bus: pci.Bus, facts: GpuFacts, *, live: bool) -> GpuFacts:
     """How many NVSwitches PCI shows, and whether what manages them runs."""
     if facts.nvswitches is not None or not any(d.vendor == pci.NVIDIA for d in bus.accelerators()):
         return facts
-    printed = (d for d in bus.devices.values() if d.vendor == pci.NVIDIA)
-    switches = sum(_is_switch(reader, name) for name in reader.names(pci.SYSFS)) or sum(
-        device.pci_class == _NVSWITCH_CLASS >> 8 for device in printed
-    )
-    runs = processes.host_runs(FABRIC_MANAGER) if switches and reader.host.live else None
-    return msgspec.structs.replace(facts, nvswitches=switches, fabric_manager=runs)
-
-
-def _is_switch(reader: Reader, address: str) -> bool:
-    here = f"{pci.SYSFS}/{address}"
-    if reader.text(f"{here}/class", None) != f"0x{_NVSWITCH_CLASS:06x}":
-        return False
-    return reader.text(f"{here}/vendor", None) == f"0x{pci.NVIDIA}"
+    runs = processes.host_runs(FABRIC_MANAGER) if bus.nvswitches and live else None
+    return msgspec.structs.replace(facts, nvswitches=bus.nvswitches, fabric_manager=runs)

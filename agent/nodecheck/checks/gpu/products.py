@@ -103,7 +103,7 @@ PRODUCTS = (
     Product(("2330",), ("H100 80GB HBM3",), 5120, 2619, nvlinks=18),
     Product(("2321",), ("H100 NVL",), 6016, 2619),
     Product(("2342",), ("GH200 120GB", "GH200 480GB"), 6144, 2619, chip_to_chip=True),
-    Product(("2348",), (), 0, 0, chip_to_chip=True),
+    Product(("2343", "2345", "2348"), (), 0, 0, chip_to_chip=True),
     Product(("2335",), ("H200",), 6144, 3201, 4800, nvlinks=18),
     Product(("233b",), ("H200 NVL",), 6144, 3201, 4800),
     Product(("2901",), ("B200",), 7680, 3996, nvlinks=18),

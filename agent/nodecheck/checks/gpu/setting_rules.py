@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from nodecheck.checks.gpu.commands import show_processes
 from nodecheck.checks.gpu.facts import Gpu
-from nodecheck.checks.gpu.wording import evidence, from_driver, label, labels, ours
+from nodecheck.checks.gpu.wording import evidence, from_driver, labels, ours
 from nodecheck.checks.seen import Seen
 from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity
 from nodecheck.units import gib
@@ -26,8 +26,7 @@ def judge_mig(seen: Seen) -> Iterator[Finding]:
             summary="MIG (multi-instance GPU) is on: the card is cut into instances",
             evidence=tuple(evidence(gpu, "MIG mode enabled") for gpu in cards),
             impact="A program gets one instance's memory and bandwidth, not the card's; "
-            "utilisation and "
-            "remapped rows are not told",
+            "utilisation and remapped rows are not told",
             remedy=Remedy(
                 text="None, unless the whole card is wanted",
                 action=Action.NONE,
@@ -73,8 +72,7 @@ def judge_unified_memory(seen: Seen) -> Iterator[Finding]:
             summary="The GPU has no memory of its own and uses the system's",
             evidence=tuple(_memory_evidence(gpu) for gpu in cards),
             impact="A model has to fit into the system's available memory; what the GPU takes "
-            "the system "
-            "loses, and its PCIe link says nothing",
+            "the system loses, and its PCIe link says nothing",
             remedy=Remedy(text="None", action=Action.NONE),
             owner=Owner.USER,
         )
@@ -105,13 +103,13 @@ def _rooms(seen: Seen) -> list[_Room]:
     for gpu in ours(seen):
         if gpu.mig:
             rooms += [
-                _Room(gpu, f"{label(gpu)}, MIG {instance.profile or 'instance'}", total, used)
+                _Room(gpu, f"{gpu.label}, MIG {instance.profile or 'instance'}", total, used)
                 for instance in gpu.mig_instances
                 if (total := instance.memory_bytes or 0)
                 and (used := instance.memory_used_bytes) is not None
             ]
         elif gpu.memory_bytes:
-            rooms.append(_Room(gpu, label(gpu), gpu.memory_bytes, gpu.memory_used_bytes or 0))
+            rooms.append(_Room(gpu, gpu.label, gpu.memory_bytes, gpu.memory_used_bytes or 0))
     return rooms
 
 

@@ -8,7 +8,7 @@ from functools import partial
 import msgspec
 
 from nodecheck.checks.gpu import amd, intel
-from nodecheck.checks.gpu.card_files import CardFiles, Refusals, Told
+from nodecheck.checks.gpu.card_files import CardFiles, Refusals, RefusalsByCard, Told
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.gpu.wording import AMD, INTEL
 from nodecheck.machine import child, stuck
@@ -23,11 +23,10 @@ DEADLINE_SECONDS = 3.0
 _READERS = {AMD: ((amd.DRIVER,), amd.read), INTEL: (intel.DRIVERS, intel.read)}
 
 
-def read(reader: Reader, bus: Bus, cards: Sequence[Gpu]) -> tuple[list[Gpu], Refusals]:
+def read(reader: Reader, bus: Bus, cards: Sequence[Gpu]) -> tuple[list[Gpu], RefusalsByCard]:
     """The cards of AMD and Intel among `cards` as their drivers tell them, and what they do not.
 
-    Refusals stand under `amd.` or `intel.` and the member. A card whose driver does not answer has
-    its `error`.
+    A card whose driver does not answer has its `error`.
     """
     tasks: dict[str, Callable[[], Told]] = {}
     asked: dict[str, Gpu] = {}
@@ -39,12 +38,10 @@ def read(reader: Reader, bus: Bus, cards: Sequence[Gpu]) -> tuple[list[Gpu], Ref
         asked[card.pci_address] = card
         tasks[card.pci_address] = partial(_one, reader, ask, card, way)
     told: list[Gpu] = []
-    refusals: Refusals = {}
+    refusals: RefusalsByCard = {}
     for address, outcome in _outcomes(tasks, live=reader.host.live).items():
-        gpu, refused = _taken(reader, asked[address], outcome)
+        gpu, refusals[address] = _taken(reader, asked[address], outcome)
         told.append(gpu)
-        for member, why in refused.items():
-            refusals.setdefault(f"{gpu.vendor}.{member}", why)
     return told, refusals
 
 

@@ -7,17 +7,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from nodecheck.checks.gpu.clocks import (
+from nodecheck.checks.gpu.clocks import GPU_IDLE, clock_impact, in_brackets, limit
+from nodecheck.checks.gpu.commands import default_power, show_heat, show_power
+from nodecheck.checks.gpu.facts import (
+    HW_SLOWDOWN,
     HW_THERMAL,
     POWER_BRAKE,
     POWER_CAP,
     SW_THERMAL,
-    clock_impact,
-    in_brackets,
-    limit,
+    Gpu,
 )
-from nodecheck.checks.gpu.commands import default_power, show_heat, show_power
-from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.gpu.wording import evidence, labels, ours
 from nodecheck.checks.seen import Seen
 from nodecheck.model import Action, Finding, Owner, Remedy, Severity
@@ -67,6 +66,20 @@ _BRAKE = _Slowdown(
     ),
     show_power,
 )
+_UNNAMED = _Slowdown(
+    "gpu.hw_power_brake_slowdown",
+    Severity.WARNING,
+    HW_SLOWDOWN,
+    "The hardware slows the GPU down, and whether for power or heat is not told",
+    Remedy(
+        text="Check power supplies, the card's power cabling and the management controller's power "
+        "cap, then fans and temperature",
+        action=Action.INSPECT_HARDWARE,
+        commands=("sudo ipmitool sdr type 'Power Supply'", "sudo ipmitool sdr type fan"),
+        cost="None for looking; the node is off for work on cables",
+    ),
+    show_power,
+)
 _TOO_HOT = _Slowdown(
     "gpu.hw_thermal_slowdown",
     Severity.CRITICAL,
@@ -107,8 +120,16 @@ def _slowed(seen: Seen, kind: _Slowdown, cards: list[Gpu]) -> Iterator[Finding]:
 
 
 def judge_power_brake(seen: Seen) -> Iterator[Finding]:
-    """The system pulls the card's power brake pin."""
+    """The system pulls the card's power brake pin, or the hardware does not say what it is.
+
+    The latter flashes while a card changes its state: it counts where it was seen twice, on a card
+    that is not idle.
+    """
     yield from _slowed(seen, _BRAKE, _held_by(seen, POWER_BRAKE))
+    if seen.live:
+        told = (POWER_BRAKE, HW_THERMAL, SW_THERMAL, GPU_IDLE)
+        unnamed = _held_by(seen, HW_SLOWDOWN, but=told)
+        yield from _slowed(seen, _UNNAMED, [g for g in unnamed if g.utilisation_share != 0])
 
 
 def judge_hw_thermal(seen: Seen) -> Iterator[Finding]:

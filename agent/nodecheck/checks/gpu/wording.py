@@ -48,14 +48,9 @@ def maker_of(gpu: Gpu) -> str:
     return MAKERS.get(gpu.vendor or "", "")
 
 
-def label(gpu: Gpu) -> str:
-    """`GPU 1 (NVIDIA L40, 0000:02:00.0)`, with what of it is known."""
-    return gpu.label
-
-
 def labels(gpus: Iterable[Gpu]) -> str:
     """The cards that a finding speaks of."""
-    return ", ".join(label(gpu) for gpu in gpus)
+    return ", ".join(gpu.label for gpu in gpus)
 
 
 def selector(gpus: Iterable[Gpu]) -> str:
@@ -74,6 +69,16 @@ def ours(seen: Seen) -> list[Gpu]:
     return [gpu for gpu in seen.facts.gpus if is_ours(gpu, seen)]
 
 
+def foreign_keys(seen: Seen) -> set[str | None]:
+    """The cards that this process was not given, by their key: their faults are others'."""
+    return {card_key(gpu.pci_address) for gpu in seen.facts.gpus if not is_ours(gpu, seen)} - {None}
+
+
+def nvidias(gpus: Iterable[Gpu]) -> list[Gpu]:
+    """Cards of NVIDIA, or of a vendor that no source names: then its driver told of them."""
+    return [gpu for gpu in gpus if gpu.vendor in (NVIDIA, None)]
+
+
 def from_driver(gpu: Gpu) -> str:
     """Where the driver's figures of a card were read."""
     return next((name for source, name in _SOURCES.items() if source in gpu.seen_by), "nvidia-smi")
@@ -89,7 +94,7 @@ def evidence(
 ) -> Evidence:
     """A figure that the driver gave for a card."""
     return Evidence(
-        value=f"{label(gpu)}: {value}", source=from_driver(gpu), expected=expected, basis=basis
+        value=f"{gpu.label}: {value}", source=from_driver(gpu), expected=expected, basis=basis
     )
 
 
@@ -124,8 +129,7 @@ def reset(
 
 def _reset_notes(cards: list[Gpu], seen: Seen) -> Iterable[str]:
     """What else has to be done, by the manual of nvidia-smi (--gpu-reset)."""
-    theirs = any(gpu.vendor in (NVIDIA, None) for gpu in cards)
-    daemon = ", nvidia-persistenced" if theirs else ""
+    daemon = ", nvidia-persistenced" if nvidias(cards) else ""
     yield f"First stop what uses it: programs, monitoring, a display{daemon}"
     if _together(cards, seen):
         yield "All cards that NVLink connects are reset in one command"
@@ -154,7 +158,7 @@ def _generation(gpu: Gpu) -> int | None:
 
 
 def _reset_commands(cards: list[Gpu], seen: Seen) -> Iterable[str]:
-    nvidia = [gpu for gpu in cards if gpu.vendor in (NVIDIA, None)]
+    nvidia = nvidias(cards)
     if nvidia and _together(nvidia, seen):
         nvidia = [g for g in ours(seen) if any(link.active for link in g.nvlinks or ())]
     if nvidia:

@@ -12,8 +12,8 @@ from nodecheck.checks.gpu.presence_rules import lost_cards
 from nodecheck.checks.gpu.wording import (
     NVIDIA,
     card_key,
+    foreign_keys,
     from_driver,
-    label,
     ours,
     power_cycle,
     reset,
@@ -36,18 +36,22 @@ class Told(NamedTuple):
 
 
 class _Elsewhere(NamedTuple):
-    """The cards whose events other findings tell."""
+    """The cards whose events other findings tell, or that are not ours."""
 
+    foreign: set[str | None]
     lost: set[str]
+    unready: list[Gpu]
     repaired_by_reset: set[str | None]
     worn: set[str | None]
     links_down: set[str | None]
     failed: list[Xid]
 
     def tells(self, event: Xid) -> bool:
-        """Whether the event is such a finding's fault once more."""
+        """Whether the event is such a finding's fault once more, or another's."""
         key = card_key(event.pci_address)
-        if key in self.lost or (event.code == xid.FALLEN_OFF and not event.recovered):
+        if key in self.foreign or key in self.lost:
+            return True
+        if event.code == xid.FALLEN_OFF and not event.recovered:
             return True
         if key in self.repaired_by_reset and _is_of_the_remap(event):
             return True
@@ -55,18 +59,20 @@ class _Elsewhere(NamedTuple):
         worn = event.code in xid.MEMORY_CODES and key in self.worn
         return event in self.failed or (not event.recovered and (links or worn))
 
-    def asks(self, gpu: Gpu, meaning: xid.Meaning, seen: Seen) -> bool:
+    def asks(self, gpu: Gpu, meaning: xid.Meaning) -> bool:
         """Whether the driver wants such a fault's card recovered for it."""
         key = card_key(gpu.pci_address)
         by_reset = key in self.repaired_by_reset and meaning.action is Action.RESET_GPU
-        unready = gpu in unready_cards(seen)
+        unready = gpu in self.unready
         return gpu.lost or by_reset or unready or key in self.lost or key in self.links_down
 
 
 def told_events(seen: Seen) -> list[Told]:
     """The events that no other finding tells better, the gravest first."""
     elsewhere = _Elsewhere(
+        foreign=foreign_keys(seen),
         lost=set(lost_cards(seen)),
+        unready=unready_cards(seen),
         repaired_by_reset=memory.failed_keys(seen) | memory.pending_keys(seen),
         worn=memory.worn_sram_keys(seen),
         links_down=down_keys(seen),
@@ -109,7 +115,7 @@ def _asking(seen: Seen, told: list[Told], elsewhere: _Elsewhere) -> Iterator[Tol
         here = [each.meaning for each in told if _same_card(each.address, gpu)]
         grave = [each for each in here if each.severity is not Severity.INFO]
         said = any(_reach(each) >= _reach(meaning) for each in grave)
-        if not said and not elsewhere.asks(gpu, meaning, seen):
+        if not said and not elsewhere.asks(gpu, meaning):
             yield Told(gpu.pci_address, meaning, None, gpu)
 
 
@@ -210,7 +216,7 @@ def _asked_evidence(gpu: Gpu, meaning: xid.Meaning) -> Evidence:
     errors = gpu.ecc_volatile_uncorrectable
     counted = f", {count(errors, 'uncorrectable memory error')}" if errors else ""
     return Evidence(
-        value=f"{label(gpu)}: recovery action {gpu.recovery_action}{counted}",
+        value=f"{gpu.label}: recovery action {gpu.recovery_action}{counted}",
         source=from_driver(gpu),
         expected="none",
         basis=f"{meaning.text}; {meaning.step}",

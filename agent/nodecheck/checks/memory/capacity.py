@@ -21,7 +21,7 @@ def host_bytes(seen: Seen) -> int | None:
 
 def gpu_bytes(seen: Seen) -> int | None:
     """The memory of the granted GPUs in all, 0 without one; None where a card does not tell."""
-    cards = [g for g in seen.facts.gpus if g.granted is not False and not g.unified_memory]
+    cards = [g for g in seen.facts.gpus if seen.facts.grants(g) and not g.unified_memory]
     sizes = [0 if card.lost else card.memory_bytes for card in cards]
     return None if None in sizes else sum(size or 0 for size in sizes)
 

@@ -195,7 +195,9 @@ def _why_remote(seen: Seen, gpu: Gpu) -> str | None:
     """What keeps the process from a granted GPU's node; None where nothing is known to."""
     limits = seen.facts.limits
     node = next((n for n in seen.facts.numa.nodes if n.id == gpu.numa_node), None)
-    if node is None or gpu.granted is False or len(seen.facts.numa.nodes) < 2 or _overlapping(seen):
+    if node is None or not seen.facts.grants(gpu):
+        return None
+    if len(seen.facts.numa.nodes) < 2 or _overlapping(seen):
         return None
     if limits.mems_allowed is not None and node.memory_bytes and node.id not in limits.mems_allowed:
         return f"memory is allowed on node {ranges(limits.mems_allowed)} only"

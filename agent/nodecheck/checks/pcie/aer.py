@@ -89,15 +89,25 @@ def _sample(reader: Reader, addresses: Iterable[str], suffix: str) -> Sample:
 def _errors(reader: Reader, here: str, suffix: str) -> Errors | None:
     """None where the kernel does not count all three kinds."""
     totals: dict[str, int] = {}
-    by_name: dict[str, int] = {}
+    names: dict[str, dict[str, int]] = {}
     for kind, total in _TOTALS.items():
         text = reader.text(f"{here}/aer_dev_{kind}{suffix}", None) or ""
+        named = names.setdefault(kind, {})
         for name, count in _lines(text):
             if name == f"TOTAL_ERR_{total}":
                 totals[kind] = count
             elif count:
-                by_name[name] = by_name.get(name, 0) + count
-    return Errors(**totals, by_name=by_name) if len(totals) == len(_TOTALS) else None
+                named[name] = named.get(name, 0) + count
+    if len(totals) < len(_TOTALS):
+        return None
+    return Errors(
+        correctable=totals["correctable"],
+        nonfatal=totals["nonfatal"],
+        fatal=totals["fatal"],
+        correctable_names=names["correctable"],
+        nonfatal_names=names["nonfatal"],
+        fatal_names=names["fatal"],
+    )
 
 
 def _lines(text: str) -> Iterable[tuple[str, int]]:
@@ -109,15 +119,27 @@ def _lines(text: str) -> Iterable[tuple[str, int]]:
 
 def _rise(before: Errors, after: Errors) -> Errors | None:
     """None where a counter fell: the device was taken away and came back."""
-    names = {n: after.by_name.get(n, 0) - count for n, count in before.by_name.items()}
+    names = (
+        _more(before.correctable_names, after.correctable_names),
+        _more(before.nonfatal_names, after.nonfatal_names),
+        _more(before.fatal_names, after.fatal_names),
+    )
     rise = Errors(
         correctable=after.correctable - before.correctable,
         nonfatal=after.nonfatal - before.nonfatal,
         fatal=after.fatal - before.fatal,
-        by_name={n: c for n, c in ({**after.by_name, **names}).items() if c},
+        correctable_names=names[0],
+        nonfatal_names=names[1],
+        fatal_names=names[2],
     )
-    counts = (rise.correctable, rise.nonfatal, rise.fatal, *rise.by_name.values())
-    return rise if min(counts) >= 0 else None
+    totals = (rise.correctable, rise.nonfatal, rise.fatal)
+    lowest = min(*totals, *(count for kind in names for count in kind.values()))
+    return rise if lowest >= 0 else None
+
+
+def _more(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
+    changed = {name: after.get(name, 0) - before.get(name, 0) for name in (*after, *before)}
+    return {name: count for name, count in changed.items() if count}
 
 
 def _uptime(reader: Reader, suffix: str) -> float | None:

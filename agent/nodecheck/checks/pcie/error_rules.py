@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from nodecheck.checks.pcie.facts import Errors, Hop, Path
-from nodecheck.checks.pcie.link import in_guest
+from nodecheck.checks.pcie.facts import Errors, Hop, Path, ends_of, expected_replays
+from nodecheck.checks.pcie.link import in_guest, judged
 from nodecheck.checks.seen import Seen
 from nodecheck.links import generation, is_normal, normal_errors_per_minute
-from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity, Struct, Transfer
+from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity, Struct
 from nodecheck.policy import Thresholds
 from nodecheck.units import count
 
@@ -17,22 +17,34 @@ LOOKS_AT_MOST = 2
 
 
 class _Trouble(Struct, frozen=True):
-    """Errors of one device: how many of the kind that counts, and how many a minute are normal."""
+    """Errors of one device: how many of the kind that counts, and how many a minute are normal.
+
+    `link` is the lower end of the link that the device is an end of.
+    """
 
     severity: Severity
     accelerator: str
     place: str
+    link: str
     errors: int
     seconds: float
     normal: float | None
     evidence: Evidence
+    unjudged: bool = False
 
 
 def judge_errors(seen: Seen) -> Iterator[Finding]:
-    """Errors that rose between two samples, and replays while copies ran."""
+    """Errors that rose between two samples, and replays while copies ran.
+
+    What both ends of a link and its copies tell is one fault, as bad as the worst of it.
+    """
     found = [*_counted(seen), *_copied(seen)]
+    worst: dict[str, Severity] = {}
+    for each in found:
+        known = worst.setdefault(each.link, each.severity)
+        worst[each.link] = max(known, each.severity, key=lambda severity: severity.rank)
     for severity in (Severity.CRITICAL, Severity.WARNING, Severity.INFO):
-        if some := [each for each in found if each.severity is severity]:
+        if some := [each for each in found if worst[each.link] is severity]:
             yield _finding(severity, some, guest=in_guest(seen))
 
 
@@ -48,13 +60,12 @@ def normal_per_minute(gts: float | None, lanes: int | None, limits: Thresholds) 
 
 def _counted(seen: Seen) -> Iterator[_Trouble]:
     """By Advanced Error Reporting, each device once: a switch lies on the way of several cards."""
-    beside_cpu = {gpu.pci_address for gpu in seen.facts.gpus if gpu.chip_to_chip}
-    judged: set[str] = set()
-    for path in seen.facts.pcie.paths:
+    known: set[str] = set()
+    for path, _ in judged(seen):
         for place, hop in enumerate(path.hops):
-            if hop.address in judged or hop.emulated or path.accelerator in beside_cpu:
+            if hop.address in known or hop.emulated:
                 continue
-            judged.add(hop.address)
+            known.add(hop.address)
             if hop.aer_rise is not None and (each := _rise(seen, path, place, hop.aer_rise)):
                 yield each
 
@@ -62,7 +73,8 @@ def _counted(seen: Seen) -> Iterator[_Trouble]:
 def _rise(seen: Seen, path: Path, place: int, rise: Errors) -> _Trouble | None:
     hop, limits = path.hops[place], seen.policy.thresholds
     seconds = seen.facts.pcie.window_seconds or 0.0
-    normal = normal_per_minute(*_full_link(path.hops, place), limits)
+    ends = ends_of(path.hops, place)
+    normal = normal_per_minute(*_full_link(ends), limits)
     expected = None if normal is None else normal * seconds / 60
     severity, errors, what = Severity.INFO, rise.correctable, "corrected"
     if rise.uncorrected:
@@ -74,30 +86,35 @@ def _rise(seen: Seen, path: Path, place: int, rise: Errors) -> _Trouble | None:
     if not errors:
         return None
     lost = severity is Severity.CRITICAL
+    names = f" ({rise.named})" if rise.named else ""
     evidence = Evidence(
-        value=f"{hop.address}: {count(errors, f'{what} error')} in {seconds:.1f} s{_names(rise)}",
+        value=f"{hop.address}: {count(errors, f'{what} error')} in {seconds:.1f} s{names}",
         source=f"sysfs aer_dev_* of {hop.address}, read twice",
         expected="0" if lost else _expected(normal, expected),
         basis="what cannot be corrected is lost" if lost else _basis(limits),
     )
-    return _Trouble(severity, path.accelerator, hop.address, errors, seconds, normal, evidence)
+    return _Trouble(
+        severity=severity,
+        accelerator=path.accelerator,
+        place=hop.address,
+        link=ends[0].address,
+        errors=errors,
+        seconds=seconds,
+        normal=normal,
+        unjudged=normal is None and rise.of_link > 0,
+        evidence=evidence,
+    )
 
 
-def _full_link(hops: Sequence[Hop], place: int) -> tuple[float | None, int | None]:
-    """Speed and lanes of the link that a hop is an end of, at its fastest.
+def _full_link(ends: Sequence[Hop]) -> tuple[float | None, int | None]:
+    """Speed and lanes of a link at its fastest.
 
     A card that is woken between two samples speeds its link up.
     """
-    low = place - place % 2
-    ends = [hop for hop in hops[low : low + 2] if not hop.emulated]
-    speeds = [hop.maximum_gts for hop in ends if hop.maximum_gts]
-    widths = [hop.current_width or hop.maximum_width for hop in ends]
+    real = [hop for hop in ends if not hop.emulated]
+    speeds = [hop.maximum_gts for hop in real if hop.maximum_gts]
+    widths = [hop.current_width or hop.maximum_width for hop in real]
     return min(speeds, default=None), min((w for w in widths if w), default=None)
-
-
-def _names(rise: Errors) -> str:
-    named = ", ".join(f"{name} {many}" for name, many in sorted(rise.by_name.items()))
-    return f" ({named})" if named else ""
 
 
 def _expected(normal: float | None, expected: float | None) -> str | None:
@@ -117,12 +134,12 @@ def _copied(seen: Seen) -> Iterator[_Trouble]:
     """By the card itself, while it copied: all its copies have one count."""
     limits = seen.policy.thresholds
     for card in dict.fromkeys(each.card for each in seen.transfers):
-        told = next((t for t in seen.transfers if t.card == card and _is_told(t)), None)
-        if told is None or not told.replays or not told.replay_seconds:
+        known = ((t, expected_replays(t, limits)) for t in seen.transfers if t.card == card)
+        told, expected = next((pair for pair in known if pair[1] is not None), (None, None))
+        if told is None or expected is None or not told.replays or not told.replay_seconds:
             continue
-        normal = normal_per_minute(told.link_gts, told.link_width, limits) or 0.0
-        expected = normal * told.replay_seconds / 60
         usual = is_normal(told.replays, expected, limits.link_errors_chance)
+        normal = expected * 60 / told.replay_seconds
         evidence = Evidence(
             value=f"{card}: {count(told.replays, 'replay')} in {told.replay_seconds:.0f} s of "
             f"copies, {generation(told.link_gts)} x{told.link_width}",
@@ -131,23 +148,32 @@ def _copied(seen: Seen) -> Iterator[_Trouble]:
             basis=_basis(limits),
         )
         severity = Severity.INFO if usual else Severity.WARNING
-        yield _Trouble(severity, card, card, told.replays, told.replay_seconds, normal, evidence)
-
-
-def _is_told(each: Transfer) -> bool:
-    return None not in (each.replays, each.replay_seconds, each.link_gts, each.link_width)
+        yield _Trouble(
+            severity=severity,
+            accelerator=card,
+            place=card,
+            link=card,
+            errors=told.replays,
+            seconds=told.replay_seconds,
+            normal=normal,
+            evidence=evidence,
+        )
 
 
 def _finding(severity: Severity, found: Sequence[_Trouble], *, guest: bool) -> Finding:
-    worst = max(found, key=lambda each: each.errors / (each.seconds or 1))
+    worst = max(
+        (each for each in found if each.severity is severity),
+        key=lambda each: each.errors / (each.seconds or 1),
+    )
+    unjudged = severity is Severity.INFO and any(each.unjudged for each in found)
     owner = Owner.HYPERVISOR if guest else Owner.HARDWARE
     return Finding(
         id="pcie.aer",
         severity=severity,
         subject=", ".join(dict.fromkeys(each.accelerator for each in found)),
-        summary=_SUMMARIES[severity],
+        summary=_UNJUDGED if unjudged else _SUMMARIES[severity],
         evidence=tuple(each.evidence for each in found),
-        impact=_impact(severity, worst),
+        impact=_UNJUDGED_IMPACT if unjudged else _impact(severity, worst),
         remedy=_remedy(severity, found, guest=guest),
         owner=Owner.USER if severity is Severity.INFO else owner,
     )
@@ -158,6 +184,10 @@ _SUMMARIES = {
     Severity.WARNING: "More PCIe errors are corrected than a healthy link has",
     Severity.INFO: "PCIe errors were corrected or refused; nothing tells of a bad link",
 }
+
+
+_UNJUDGED = "PCIe errors were corrected on a link of unknown speed: whether too many is not judged"
+_UNJUDGED_IMPACT = "Not known: what is normal grows with the link's speed and lanes"
 
 
 def _impact(severity: Severity, worst: _Trouble) -> str:

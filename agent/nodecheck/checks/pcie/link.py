@@ -1,20 +1,19 @@
 """The judged link of each accelerator: each device on the way with its upstream partner.
 
-Between the two ports of a switch there is no link, so the hops pair up from the accelerator on.
 Pure: facts in, links out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from nodecheck.checks.gpu.facts import Gpu
-from nodecheck.checks.pcie.facts import Hop, Path
+from nodecheck.checks.pcie.facts import Hop, Path, ends_of, while_copying
 from nodecheck.checks.seen import Seen
-from nodecheck.links import GTS
+from nodecheck.links import GTS, generation
 from nodecheck.model import Struct
 
 Number = TypeVar("Number", int, float)
@@ -24,6 +23,9 @@ LOOKS_AT_MOST = 2
 
 GUEST_MODES = ("pass-through", "vgpu")
 
+AMD, NVIDIA = "amd", "nvidia"
+_PCI_AMD = "1002"
+
 
 class Link(Struct, frozen=True):
     """One link on the way of `accelerator` to its root, or all that the driver tells of it.
@@ -32,8 +34,10 @@ class Link(Struct, frozen=True):
     upstream end's (None where it is emulated or does not tell), `ceiling_*` the driver's own figure
     for device and system together, used where PCI tells of no upstream end. `target_gts` is the
     fastest that the upstream end, `port`, lets the link train to. `depth` is 0 for the card's own
-    link and grows towards the root; `model` are the card's ids or its name. `copying` says that
-    speed and width are those that it had while the card copied.
+    link and grows towards the root; `model` are the card's ids or its name, `maker` is amd where
+    the downstream end is a part of such a card. `copying` says that speed and width are the least
+    that it had while the card copied. `sharers` are all accelerators whose way it lies on, where
+    they were put together.
     """
 
     accelerator: str
@@ -54,6 +58,8 @@ class Link(Struct, frozen=True):
     depth: int = 0
     model: str | None = None
     copying: bool = False
+    maker: str | None = None
+    sharers: tuple[str, ...] = ()
 
     @property
     def capped(self) -> bool:
@@ -79,44 +85,86 @@ def in_guest(seen: Seen) -> bool:
     return bool(seen.facts.virt.guest) or any(mode in GUEST_MODES for mode in modes)
 
 
-def links(seen: Seen) -> Iterator[Link]:
-    """Every link that can be judged; a chip-to-chip GPU has none."""
+def judged(seen: Seen) -> Iterator[tuple[Path, Gpu | None]]:
+    """The ways whose links are ours to judge, with their cards; a chip-to-chip GPU has no link."""
     by_address = {gpu.pci_address: gpu for gpu in seen.facts.gpus if gpu.pci_address}
-    told = {path.accelerator for path in seen.facts.pcie.paths}
     for path in seen.facts.pcie.paths:
         gpu = by_address.get(path.accelerator)
-        if gpu is None or not gpu.chip_to_chip:
-            for link in _on_path(path, gpu, seen.facts.pcie.source or "sysfs"):
-                yield _as_copied(link, seen)
+        if gpu is None or not (gpu.chip_to_chip or _is_others(gpu, seen)):
+            yield path, gpu
+
+
+def _is_others(gpu: Gpu, seen: Seen) -> bool:
+    """Whether the card is another container's or job's.
+
+    On the host itself the link of a card that a guest holds is the host's all the same.
+    """
+    inside = seen.facts.virt.container is not None or gpu.device_file is True
+    return inside and not seen.facts.grants(gpu)
+
+
+def links(seen: Seen) -> Iterator[Link]:
+    """Every link that can be judged."""
+    told = {path.accelerator for path in seen.facts.pcie.paths}
+    for path, gpu in judged(seen):
+        for link in _on_path(path, gpu, seen.facts.pcie.source or "sysfs"):
+            yield _as_copied(link, seen)
     for number, gpu in enumerate(seen.facts.gpus):
-        if gpu.pci_address in told or gpu.chip_to_chip or gpu.lost:
+        if gpu.pci_address in told or gpu.chip_to_chip or gpu.lost or _is_others(gpu, seen):
             continue
         name = gpu.pci_address or f"GPU {number if gpu.index is None else gpu.index}"
         yield _as_copied(_by_driver(gpu, name), seen)
 
 
 def _as_copied(link: Link, seen: Seen) -> Link:
-    """A card's own link as it ran while the card copied, where that was seen."""
-    ran = [
-        (each.link_gts, each.link_width)
-        for each in seen.transfers
-        if each.card == link.place and each.link_gts and each.link_width
-    ]
+    """A card's own link at the least that it ran at while the card copied, where that was seen."""
+    ran = while_copying(seen.transfers, link.accelerator)
     if link.place != link.accelerator or not ran:
         return link
-    gts, width = max(ran)
-    source = f"{link.source}, while copying"
-    return msgspec.structs.replace(link, gts=gts, width=width, copying=True, source=source)
+    each = "; ".join(f"{generation(gts)} x{width}" for gts, width in ran)
+    return msgspec.structs.replace(
+        link,
+        gts=min(gts for gts, _ in ran),
+        width=min(width for _, width in ran),
+        copying=True,
+        source=f"{link.source}, while copying" + (f" ({each})" if len(ran) > 1 else ""),
+    )
 
 
-def once(found: Iterable[Link]) -> list[Link]:
-    """A switch's uplink lies on the way of several cards and is one link."""
-    return list({link.place: link for link in found}.values())
+def utilisation(link: Link) -> float:
+    """The share of time in which the link's card is busy, 0 where that is not known."""
+    return (link.gpu.utilisation_share or 0.0) if link.gpu is not None else 0.0
+
+
+def once(found: Iterable[Link], rank: Callable[[Link], float] = utilisation) -> list[Link]:
+    """A switch's uplink lies on the way of several cards and is one link.
+
+    It is judged with the card that ranks highest, by default the busiest, and names all of them.
+    """
+    places: dict[str, list[Link]] = {}
+    for link in found:
+        places.setdefault(link.place, []).append(link)
+    return [
+        msgspec.structs.replace(max(alike, key=rank), sharers=_accelerators(alike))
+        for alike in places.values()
+    ]
+
+
+def _accelerators(alike: Sequence[Link]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(link.accelerator for link in alike))
+
+
+def alike(link: Link, all_links: Iterable[Link]) -> list[Link]:
+    """The links of cards of the same model, as far from their cards; the link itself is one."""
+    if link.model is None:
+        return []
+    return [other for other in all_links if (other.model, other.depth) == (link.model, link.depth)]
 
 
 def subjects(affected: Iterable[Link]) -> str:
     """The accelerators that links belong to."""
-    return ", ".join(dict.fromkeys(link.accelerator for link in affected))
+    names = (name for link in affected for name in link.sharers or (link.accelerator,))
+    return ", ".join(dict.fromkeys(names))
 
 
 def look(affected: Iterable[Link], *, on_host: bool = False) -> tuple[str, ...]:
@@ -130,8 +178,8 @@ def look(affected: Iterable[Link], *, on_host: bool = False) -> tuple[str, ...]:
 
 def _on_path(path: Path, gpu: Gpu | None, source: str) -> Iterator[Link]:
     for first in range(0, len(path.hops), 2):
-        device, own = path.hops[first], path.hops[0]
-        port = path.hops[first + 1] if first + 1 < len(path.hops) else None
+        own, (device, *rest) = path.hops[0], ends_of(path.hops, first)
+        port = rest[0] if rest else None
         if device.emulated or device.gone:
             continue
         if first == 0 and gpu is not None and not _tells(device):
@@ -142,7 +190,12 @@ def _on_path(path: Path, gpu: Gpu | None, source: str) -> Iterator[Link]:
                 link = _with_driver(link, gpu)
             ids = f"{own.vendor}:{own.device}" if own.vendor and own.device else None
             yield msgspec.structs.replace(
-                link, accelerator=path.accelerator, gpu=gpu, depth=first, model=_model(gpu) or ids
+                link,
+                accelerator=path.accelerator,
+                gpu=gpu,
+                depth=first,
+                model=_model(gpu) or ids,
+                maker=AMD if own.vendor == device.vendor == _PCI_AMD else None,
             )
 
 
@@ -169,9 +222,21 @@ def _pair(device: Hop, port: Hop | None, source: str) -> Link:
 
 
 def _with_driver(link: Link, gpu: Gpu) -> Link:
-    """The card's own link with the driver's maxima, of the width only where the port has none."""
-    width = gpu.link_width_max if link.port_width is None else None
-    return msgspec.structs.replace(link, ceiling_gts=_ceiling(gpu), ceiling_width=width)
+    """The card's own link with the driver's maxima, of the width only where the port has none.
+
+    NVIDIA's driver tells the speed too, and tells it beside the load: one of the two moments in
+    which it was read may be before the card woke.
+    """
+    now = GTS.get(gpu.link_generation or 0) if gpu.vendor == NVIDIA else None
+    faster = now is not None and now > (link.gts or 0.0)
+    return msgspec.structs.replace(
+        link,
+        gts=now if faster else link.gts,
+        source=f"{link.source}, {_driver_source(gpu)}" if faster else link.source,
+        device_width=_least(link.device_width, gpu.product_lanes),
+        ceiling_gts=_ceiling(gpu),
+        ceiling_width=gpu.link_width_max if link.port_width is None else None,
+    )
 
 
 def _by_driver(gpu: Gpu, name: str) -> Link:
@@ -188,6 +253,7 @@ def _by_driver(gpu: Gpu, name: str) -> Link:
         ceiling_gts=_ceiling(gpu),
         gpu=gpu,
         model=_model(gpu),
+        maker=AMD if gpu.vendor == AMD else None,
     )
 
 
@@ -197,7 +263,7 @@ def _model(gpu: Gpu | None) -> str | None:
 
 def _driver_source(gpu: Gpu) -> str:
     """Where the driver tells of a link; AMD's and Intel's tell in sysfs, as PCI does."""
-    if gpu.vendor in ("amd", "intel"):
+    if gpu.vendor in (AMD, "intel"):
         return "amd-smi" if "amd-smi" in gpu.seen_by else "sysfs"
     return "NVML" if "nvml" in gpu.seen_by else "nvidia-smi"
 

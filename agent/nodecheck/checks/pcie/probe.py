@@ -67,6 +67,7 @@ def _hop(device: pci.PciDevice, config: Config) -> Hop:
         maximum_width=device.maximum_width or pci.lanes(config.maximum_width),
         emulated=device.emulated_port,
         gone=device.gone,
+        asleep=device.asleep,
         link_files=device.link_files,
         target_gts=config.target_gts,
         equalised=config.equalised,
@@ -96,5 +97,6 @@ def _note_unknown(reader: Reader, path: Path) -> None:
         reason = (
             Reason.FAILED if own.gone else Reason.UNSUPPORTED if own.link_files else Reason.ABSENT
         )
-        detail = f"{path.accelerator}: link speed or width is not told"
+        why = ": the card sleeps without power" if own.asleep else ""
+        detail = f"{path.accelerator}: link speed or width is not told{why}"
         reader.gap("paths.hops", reason, detail)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nodecheck.checks.pcie.error_rules import judge_errors
-from nodecheck.checks.pcie.link import links, look, once, subjects
+from nodecheck.checks.pcie.link import judged, links, look, once, subjects
 from nodecheck.checks.pcie.speed_rules import judge_host_limit, judge_idle, judge_speed
 from nodecheck.checks.pcie.width_rules import judge_width
 from nodecheck.checks.seen import Rule, Seen
@@ -14,7 +14,7 @@ from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity
 
 def judge_virtual_port(seen: Seen) -> Iterator[Finding]:
     """Ports that a hypervisor made up, on the way of an accelerator."""
-    ports = {h.address: h for path in seen.facts.pcie.paths for h in path.hops if h.emulated}
+    ports = {h.address: h for path, _ in judged(seen) for h in path.hops if h.emulated}
     if ports:
         yield Finding(
             id="pcie.virtual_port",
@@ -40,7 +40,8 @@ def judge_unknown_link(seen: Seen) -> Iterator[Finding]:
     blind = {
         path.accelerator
         for path in seen.facts.pcie.paths
-        if path.hops and path.hops[0].link_files and not path.hops[0].gone
+        if path.hops and path.hops[0].link_files
+        if not (path.hops[0].gone or path.hops[0].asleep)
     }
     unknown = [
         link
@@ -64,9 +65,8 @@ def judge_unknown_link(seen: Seen) -> Iterator[Finding]:
             ),
             impact="Not known: the link can be neither blamed nor ruled out",
             remedy=Remedy(
-                text="Ask on the host, or measure host to device copies. A virtual machine with "
-                "a PCIe "
-                "root port (type q35 rather than i440fx) shows the link",
+                text="Ask on the host, or measure host to device copies. A virtual machine with a "
+                "PCIe root port (type q35 rather than i440fx) shows the link",
                 action=Action.NONE,
                 commands=look(unknown, on_host=True),
             ),

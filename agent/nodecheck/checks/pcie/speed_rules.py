@@ -6,12 +6,15 @@ from collections.abc import Iterator
 
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.pcie.link import (
+    AMD,
     Link,
+    alike,
     in_guest,
     links,
     look,
     once,
     subjects,
+    utilisation,
 )
 from nodecheck.checks.seen import Seen
 from nodecheck.links import encoded_bytes_per_second, generation
@@ -23,9 +26,12 @@ EQUALISED_FROM_GTS = 8.0
 
 
 def _below_speed(seen: Seen) -> list[Link]:
+    def work(link: Link) -> float:
+        return utilisation(link) + (1.0 if is_loaded(link, seen) else 0.0)
+
     return [
         link
-        for link in once(links(seen))
+        for link in once(links(seen), work)
         if link.gts is not None and link.wanted_gts is not None and link.gts < link.wanted_gts
     ]
 
@@ -41,11 +47,11 @@ def is_loaded(link: Link, seen: Seen) -> bool | None:
     if gpu is None or (gpu.utilisation_share or 0) < limits.busy_gpu_share:
         return False
     if gpu.performance_state is None:
-        return _is_clocked_up(gpu) if gpu.vendor == "amd" else False
+        return is_clocked_up(gpu) if gpu.vendor == AMD else False
     return True if gpu.performance_state <= limits.loaded_performance_state else None
 
 
-def _is_clocked_up(gpu: Gpu) -> bool | None:
+def is_clocked_up(gpu: Gpu) -> bool | None:
     """Cards of AMD have no P-states: one that works at half of its clock or more is not idling.
 
     None where it is slower, or its clock is not known.
@@ -56,21 +62,54 @@ def _is_clocked_up(gpu: Gpu) -> bool | None:
 
 def judge_speed(seen: Seen) -> Iterator[Finding]:
     """Links that stay slow while their card works: held back by a setting, or not."""
+    guest, all_links = in_guest(seen), list(links(seen))
     slow = [link for link in _below_speed(seen) if is_loaded(link, seen)]
+    hidden = [link for link in slow if guest and _may_be_the_slots(link, all_links)]
+    known = [link for link in slow if link not in hidden]
     for capped in (True, False):
-        if some := [link for link in slow if link.capped is capped]:
-            yield _slow(some, capped=capped, guest=in_guest(seen))
+        if some := [link for link in known if link.capped is capped]:
+            yield _slow(some, capped=capped, guest=guest)
+    if hidden:
+        yield _unseen(hidden)
+
+
+def _may_be_the_slots(link: Link, all_links: list[Link]) -> bool:
+    """Whether a guest that sees no real port of the link cannot tell what its slot can do.
+
+    A card of the same model that runs faster shows that the host can.
+    """
+    faster = any((other.gts or 0) > (link.gts or 0) for other in alike(link, all_links))
+    return link.port is None and not faster
+
+
+def _unseen(slow: list[Link]) -> Finding:
+    worst = min(slow, key=lambda link: (link.gts or 0) / (link.wanted_gts or 1))
+    return Finding(
+        id="pcie.speed_below_max",
+        severity=Severity.INFO,
+        subject=subjects(slow),
+        summary=f"PCIe link at {generation(worst.gts)} under load, the card can do "
+        f"{generation(worst.wanted_gts)}; what its slot can do is the host's to see",
+        evidence=tuple(_speed_evidence(link, "the card's own maximum") for link in slow),
+        impact=f"{_rates(worst)}, unless the host's slot is of that generation",
+        remedy=_speed_remedy(slow, capped=False, guest=True),
+        owner=Owner.HYPERVISOR,
+    )
+
+
+def _rates(link: Link) -> str:
+    now = encoded_bytes_per_second(link.gts, link.width)
+    full = encoded_bytes_per_second(link.wanted_gts, link.width)
+    rates = (
+        f"At most {gb_per_second(now)} instead of {gb_per_second(full)}"
+        if now and full
+        else f"{link.gts} of {link.wanted_gts} GT/s a lane"
+    )
+    return f"{rates} each way for loading, offload and traffic between cards"
 
 
 def _slow(slow: list[Link], *, capped: bool, guest: bool) -> Finding:
     worst = min(slow, key=lambda link: (link.gts or 0) / (link.wanted_gts or 1))
-    now = encoded_bytes_per_second(worst.gts, worst.width)
-    full = encoded_bytes_per_second(worst.wanted_gts, worst.width)
-    rates = (
-        f"At most {gb_per_second(now)} instead of {gb_per_second(full)}"
-        if now and full
-        else (f"{worst.gts} of {worst.wanted_gts} GT/s a lane")
-    )
     why = f": its port is set to {generation(worst.target_gts)} at most" if capped else ""
     owner = Owner.OPERATOR if capped else Owner.HARDWARE
     return Finding(
@@ -80,7 +119,7 @@ def _slow(slow: list[Link], *, capped: bool, guest: bool) -> Finding:
         summary=f"PCIe link at {generation(worst.gts)} under load, "
         f"{generation(worst.wanted_gts)} possible{why}",
         evidence=tuple(_speed_evidence(link) for link in slow),
-        impact=f"{rates} each way for loading, offload and traffic between cards",
+        impact=_rates(worst),
         remedy=_speed_remedy(slow, capped=capped, guest=guest),
         owner=Owner.HYPERVISOR if guest else owner,
     )
@@ -90,8 +129,7 @@ def _speed_remedy(slow: list[Link], *, capped: bool, guest: bool) -> Remedy:
     if guest:
         return Remedy(
             text="Ask the host for the slot's own generation and error counters; a guest cannot "
-            "see "
-            "or change them",
+            "see or change them",
             action=Action.NONE,
             commands=look(slow, on_host=True),
         )
@@ -107,8 +145,7 @@ def _speed_remedy(slow: list[Link], *, capped: bool, guest: bool) -> Remedy:
         )
     return Remedy(
         text="Check the slot's speed in the firmware setup (auto, not a fixed generation), then "
-        "riser, "
-        "cable and seating; LnkCtl2 tells whether someone capped the target speed",
+        "riser, cable and seating; LnkCtl2 tells whether someone capped the target speed",
         action=Action.RESEAT,
         commands=look(slow),
         cost="A reboot for the firmware setup; the node is off for reseating",
@@ -120,7 +157,7 @@ def _look_at_ports(slow: list[Link]) -> tuple[str, ...]:
     return tuple(f"sudo lspci -vvv -s {port} | grep LnkCtl2" for port in list(ports)[:2])
 
 
-def _speed_evidence(link: Link) -> Evidence:
+def _speed_evidence(link: Link, basis: str = "the slower of both ends' maxima") -> Evidence:
     gpu = link.gpu
     busy = gpu.utilisation_share if gpu else None
     state = gpu.performance_state if gpu else None
@@ -137,7 +174,7 @@ def _speed_evidence(link: Link) -> Evidence:
         value=f"{link.place}: {', '.join([generation(link.gts), *parts])}",
         source=link.source,
         expected=generation(link.wanted_gts),
-        basis="the slower of both ends' maxima",
+        basis=basis,
     )
 
 

@@ -1,19 +1,23 @@
-"""Judges the lanes of a link. Idle cards slow their links down but do not narrow them."""
+"""Judges the lanes of a link. Idle cards slow their links down; those of AMD narrow them too."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from nodecheck.checks.pcie.link import (
+    AMD,
     Link,
+    alike,
     in_guest,
     links,
     look,
     once,
     subjects,
+    utilisation,
 )
+from nodecheck.checks.pcie.speed_rules import is_clocked_up
 from nodecheck.checks.seen import Seen
-from nodecheck.links import encoded_bytes_per_second
+from nodecheck.links import GTS, encoded_bytes_per_second
 from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity, Struct
 from nodecheck.units import gb_per_second
 
@@ -21,11 +25,12 @@ ID = "pcie.width_below_max"
 
 
 class _Fault(Struct, frozen=True):
-    """One narrow link, and what tells that it could be wider."""
+    """One narrow link, and what tells that it could be wider; `idle` that it may be by itself."""
 
     severity: Severity
     link: Link
     wider: Sequence[Link]
+    idle: bool
 
 
 def judge_width(seen: Seen) -> Iterator[Finding]:
@@ -35,15 +40,18 @@ def judge_width(seen: Seen) -> Iterator[Finding]:
     """
     all_links = list(links(seen))
     alone = seen.policy.singled_out(ID)
-    groups: dict[tuple[int, bool, str], list[_Fault]] = {}
+    groups: dict[tuple[int, bool, bool, str], list[_Fault]] = {}
     for link in once(all_links):
-        alike = _alike(link, all_links)
-        wider = [other for other in alike if (other.width or 0) > (link.width or 0)]
-        severity = _width_severity(link, len(wider), len(alike), seen)
+        same = [other for other in alike(link, all_links) if other.width is not None]
+        wider = [other for other in same if (other.width or 0) > (link.width or 0)]
+        severity = _width_severity(link, len(wider), len(same), seen)
         if severity is not None:
-            own = link.accelerator if link.accelerator in alone else ""
-            cause = (-severity.rank, _is_wiring(link), own)
-            groups.setdefault(cause, []).append(_Fault(severity, link, wider))
+            idle = not _is_wiring(link) and _may_be_idle(link, seen)
+            if idle:
+                severity = Severity.INFO
+            own = link.accelerator if subjects([link]) in alone else ""
+            cause = (-severity.rank, idle, _is_wiring(link), own)
+            groups.setdefault(cause, []).append(_Fault(severity, link, wider, idle))
     for _, narrow in sorted(groups.items()):
         yield _narrow(narrow, guest=in_guest(seen))
 
@@ -71,30 +79,35 @@ def _is_wiring(link: Link) -> bool:
     return link.width is not None and link.port_width is not None and link.width >= link.port_width
 
 
-def _alike(link: Link, all_links: Iterable[Link]) -> list[Link]:
-    """The links of cards of the same model, as far from their cards, whose width is known."""
-    if link.model is None:
-        return []
-    return [
-        other
-        for other in all_links
-        if other.model == link.model and other.depth == link.depth and other.width is not None
-    ]
+def _may_be_idle(link: Link, seen: Seen) -> bool:
+    """Whether the card narrowed its link to save power, or may have.
+
+    Radeon cards list `0: 2.5GT/s, x1` as the idle level of their link (pp_dpm_pcie): one that runs
+    faster is not at it. Other makers' cards keep their lanes.
+    """
+    if link.maker != AMD or link.copying or (link.gts or 0) > GTS[1]:
+        return False
+    works = utilisation(link) >= seen.policy.thresholds.busy_gpu_share
+    return not (works or (link.gpu is not None and is_clocked_up(link.gpu)))
 
 
 def _narrow(narrow: Sequence[_Fault], *, guest: bool) -> Finding:
-    severity, worst = narrow[0].severity, narrow[0].link
-    wiring = _is_wiring(worst)
+    severity, worst, idle = narrow[0].severity, narrow[0].link, narrow[0].idle
     affected = [fault.link for fault in narrow]
     return Finding(
         id=ID,
         severity=severity,
         subject=subjects(affected),
         summary=f"PCIe link x{worst.width} of a device with "
-        f"x{worst.device_width}{_why(worst, severity, guest)}",
+        f"x{worst.device_width}" + (", not under load" if idle else _why(worst, severity, guest)),
         evidence=tuple(_width_evidence(fault) for fault in narrow),
-        impact=_width_impact(worst),
-        remedy=_width_remedy(affected, severity, guest=guest, wiring=wiring),
+        impact="None: an idle card of AMD may narrow its link to save power; whether it gets its "
+        "lanes back under load was not seen"
+        if idle
+        else _width_impact(worst),
+        remedy=Remedy(text="None. Look again while the card works", action=Action.NONE)
+        if idle
+        else _width_remedy(affected, severity, guest=guest, wiring=_is_wiring(worst)),
         owner=Owner.HYPERVISOR if guest else Owner.HARDWARE,
     )
 
@@ -121,7 +134,8 @@ def _width_evidence(fault: _Fault) -> Evidence:
         value=f"{link.place}: x{link.width}",
         source=link.source,
         expected=", ".join(ends),
-        basis="the ends' own maxima; an idle card keeps its width",
+        basis="the ends' own maxima"
+        + ("" if link.maker == AMD else "; an idle card keeps its width"),
     )
 
 
@@ -140,9 +154,8 @@ def _width_impact(link: Link) -> str:
 def _width_remedy(narrow: list[Link], severity: Severity, *, guest: bool, wiring: bool) -> Remedy:
     if guest:
         return Remedy(
-            text="Measure host to device copies; ask the provider or look on the host which "
-            "lanes the "
-            "slot has. Nothing inside the guest changes it",
+            text="Measure host to device copies; ask the provider or look on the host which lanes "
+            "the slot has. Nothing inside the guest changes it",
             action=Action.NONE,
             commands=look(narrow, on_host=True),
         )
@@ -155,15 +168,13 @@ def _width_remedy(narrow: list[Link], severity: Severity, *, guest: bool, wiring
     if wiring or severity is Severity.CRITICAL:
         return Remedy(
             text="Use a slot with more lanes, without a riser or adapter; check whether the "
-            "firmware "
-            "splits the slot (bifurcation)",
+            "firmware splits the slot (bifurcation)",
             action=Action.RESEAT,
             cost="The node is off for the change",
         )
     return Remedy(
-        text="Compare with the vendor's slot layout and the firmware's bifurcation setting "
-        "first; if the "
-        "slot should be wider, clean and reseat the card, then try another slot or riser",
+        text="Compare with the vendor's slot layout and the firmware's bifurcation setting first; "
+        "if the slot should be wider, clean and reseat the card, then try another slot or riser",
         action=Action.RESEAT,
         commands=look(narrow),
         cost="The node is off for the change",

@@ -19,13 +19,14 @@ LOOKED_IN_VAIN = (Reason.TIMEOUT, Reason.FAILED, Reason.DENIED)
 
 def usable(report: Report) -> tuple[Gpu, ...]:
     """The GPUs that this node may use, as far as it is known; each is there once."""
-    return tuple(g for g in report.facts.gpus if g.granted is not False and not g.lost)
+    facts = report.facts
+    return tuple(g for g in facts.gpus if facts.grants(g) and not g.lost and not g.is_barred)
 
 
 def gpus(report: Report, least: int) -> Answer:
     """GPUs that may be used for certain; those that no driver told of are in doubt."""
     possible = usable(report)
-    sure = [g for g in possible if g.granted or not set(g.seen_by).isdisjoint(DRIVERS)]
+    sure = [g for g in possible if _is_sure(g, report)]
     doubtful = [g for g in possible if g not in sure and not _has_no_driver(g, report)]
     seen, value = count(len(sure), "GPU"), len(sure)
     if len(sure) >= least:
@@ -43,6 +44,14 @@ def gpus(report: Report, least: int) -> Answer:
 
 def _answer(status: Status, text: str, value: int | None, least: int) -> Answer:
     return Answer(name="gpus", status=status, text=text, value=value, critical_below=least)
+
+
+def _is_sure(gpu: Gpu, report: Report) -> bool:
+    """Whether its driver told of it; its file in /dev counts where nobody asked or could ask."""
+    if not set(gpu.seen_by).isdisjoint(DRIVERS):
+        return True
+    asked = gpu.vendor == NVIDIA and report.facts.gpu.state is not None
+    return bool(gpu.granted) and gpu.error is None and not asked
 
 
 def _has_no_driver(gpu: Gpu, report: Report) -> bool:

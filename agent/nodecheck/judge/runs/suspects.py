@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nodecheck.checks.gpu.facts import SLOWDOWNS
 from nodecheck.checks.seen import Seen
 from nodecheck.judge import node
 from nodecheck.judge.figures import between
@@ -20,9 +21,6 @@ run; the code paths of 4-bit weights lie 4 to 19 times apart."""
 
 NOTABLE_SPREAD = 0.10
 """Of a row's mean, from which its own passes disagree: an idle machine repeats to a few percent."""
-
-SLOWDOWNS = ("hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown")
-"""Clock event reasons that cost a card much."""
 
 
 def slower_on_cpu(seen: Seen, work: Workload, row: Row, time: str | None) -> tuple[str, ...]:

@@ -104,7 +104,9 @@ def _rates(seen: Seen, cards: node.Cards) -> dict[str, Range]:
     link, read = node.host_link(seen, cards), node.best_read(seen.measurements)
     low, high = ceilings.LINK_EFFICIENCY
     rates = {}
-    if link:
+    if measured := node.measured_link(seen, cards):
+        rates["copies to the card"] = Range(measured, measured)
+    elif link:
         rates["PCIe"] = Range(link * low, link * high)
     if read:
         dram = read.median_bytes_per_second

@@ -14,6 +14,7 @@ from nodecheck.judge.fits.room import (
     demand,
     engines_for,
 )
+from nodecheck.judge.peers import between as between_cards
 from nodecheck.judge.rates import ceilings
 from nodecheck.judge.rates.ceilings import Range
 from nodecheck.judge.rates.gpu_stage import gpu_limit, gpu_seconds, starts
@@ -214,7 +215,7 @@ def _where(place: Placement, cards: node.Cards) -> str:
 
 
 def tensor_parallel(seen: Seen, work: Workload, cards: node.Cards) -> Strategy | None:
-    """Every layer cut across the cards: a ceiling alone, since the link is not measured.
+    """Every layer cut across the cards: a ceiling alone, since no all-reduce is measured.
 
     None where there is one card, or where its parts do not fit.
     """
@@ -227,16 +228,17 @@ def tensor_parallel(seen: Seen, work: Workload, cards: node.Cards) -> Strategy |
     if part.room_bytes / number + overhead > smallest:
         return None
     alone = gpu_seconds(part, rate, work.layers).floor
-    link = node.host_link(seen, cards)
+    way = between_cards(seen, cards)
+    link = way.bytes_per_second
     together = alone / number + (_sent_seconds(work, number, link) if link else 0.0)
     return Strategy(
         strategy="tensor-parallel",
         viability=Viability.UNKNOWN,
-        limit="link between the cards, not measured",
+        limit="link between the cards" + ("" if way.measured else ", not measured"),
         high=1 / together,
         unit=TOKENS,
         basis=f"ceiling: {number} x {rate / GB:.0f} GB/s{_of(work, number, len(cards.gpus))}; "
-        f"{_break_even(work, alone, together)}; {_peers(seen)}",
+        f"{_break_even(work, alone, together)}; {way.words}",
     )
 
 
@@ -273,9 +275,3 @@ def _break_even(work: Workload, alone: float, together: float) -> str:
     sums = all_reduces(work)
     most = 1e6 * (alone - together) / sums
     return f"pays while each of {sums} all-reduces a token takes under {most:.0f} us"
-
-
-def _peers(seen: Seen) -> str:
-    if seen.facts.virt.guest:
-        return "peer copies in this VM not known"
-    return "NVLink not read"

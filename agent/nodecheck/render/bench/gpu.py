@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from nodecheck.checks.cuda.facts import COPY, FROM_CARD, PAGEABLE, PEER, READ, TO_CARD
 from nodecheck.checks.cuda.limits import (
+    COPYING,
     Limit,
     addresses,
     alone,
     card_of,
-    link_of,
+    limit_of,
     memory_rate,
+    redirecting,
     together,
 )
 from nodecheck.model import Severity, Struct, Transfer
@@ -29,23 +31,21 @@ CONVENTION = (
 AT_ONCE = "GB/s that each card gets, pinned, while all copy"
 PEERS = "GB/s from a card (row) to another (column)"
 
-FAULTS = ("gpu.cuda_unavailable", "gpu.data_corrupt", "pcie.link_slow", "gpu.vram_slow")
-FOLLOWING = (*FAULTS, "pcie.shared_uplink", "pcie.aer", "pcie.speed_below_max",
-             "pcie.width_below_max")  # fmt: skip
+FAULTS = ("gpu.cuda_unavailable", "gpu.data_corrupt", "pcie.link_slow", "gpu.vram_slow",
+          "pcie.aer", "pcie.speed_below_max", "pcie.width_below_max")  # fmt: skip
+FOLLOWING = (*FAULTS, "pcie.shared_uplink")
 """Findings that the copies lead to, or that explain them; the first are what they come to."""
-
-HEALTHY_SHARE = Thresholds().link_rate_share
-"""Of what its link carries, below which a card's copies are not called what they should be."""
 
 ALIKE = 0.9
 """Of its rate alone, from which a card is not held back by others."""
 
 
 class Figure(Struct, frozen=True):
-    """A rate of one card, and the share of what its link or its memory allows."""
+    """A rate of one card, and the share of what its link (`limit`) or its memory allows."""
 
     transfer: Transfer
     share: float | None = None
+    limit: Limit | None = None
 
 
 class Row(Struct, frozen=True, kw_only=True):
@@ -54,15 +54,25 @@ class Row(Struct, frozen=True, kw_only=True):
     number: str
     name: str
     address: str
-    limit: Limit | None
     memory: float | None
     figures: dict[str, Figure]
     beside: dict[str, Figure]
 
     @property
+    def limits(self) -> tuple[Limit, ...]:
+        """The links as they ran, each once, the narrowest first: more than one where it changed."""
+        known = {figure.limit for figure in self.figures.values() if figure.limit is not None}
+        return tuple(sorted(known, key=lambda limit: limit.bytes_per_second))
+
+    @property
+    def limit(self) -> Limit | None:
+        """The narrowest."""
+        return self.limits[0] if self.limits else None
+
+    @property
     def link(self) -> str:
-        """The narrowest link, short: Gen4 x16."""
-        return " ".join(self.limit.words.split()[:2]) if self.limit else "-"
+        """The narrowest, short: Gen4 x16."""
+        return self.limit.name if self.limit else "-"
 
 
 def rows(report: Report) -> list[Row]:
@@ -72,15 +82,12 @@ def rows(report: Report) -> list[Row]:
 
 def _row(report: Report, address: str) -> Row:
     gpu, found = card_of(report.facts, address), report.transfers
-    limit = link_of(report.facts, found, address)
     memory = memory_rate(gpu)
     figures: dict[str, Figure] = {}
     beside: dict[str, Figure] = {}
     for name in (TO_CARD, FROM_CARD, TO_CARD + PAGEABLE, FROM_CARD + PAGEABLE, COPY, READ):
-        allowed = memory if name in (COPY, READ) else limit.bytes_per_second if limit else None
         if each := alone(found, name, address):
-            share = each.median_bytes_per_second / allowed if allowed else None
-            figures[name] = Figure(each, share)
+            figures[name] = _figure(report, each, memory)
             if (other := together(found, name, address)) is not None:
                 share = other.median_bytes_per_second / each.median_bytes_per_second
                 beside[name] = Figure(other, share)
@@ -88,11 +95,18 @@ def _row(report: Report, address: str) -> Row:
         number=str(gpu.index) if gpu and gpu.index is not None else "-",
         name=_short(gpu.name if gpu and gpu.name else ""),
         address=address,
-        limit=limit,
         memory=memory,
         figures=figures,
         beside=beside,
     )
+
+
+def _figure(report: Report, each: Transfer, memory: float | None) -> Figure:
+    if each.name in (COPY, READ):
+        return Figure(each, each.median_bytes_per_second / memory if memory else None)
+    limit = limit_of(report.facts, report.transfers, each)
+    return Figure(each, each.median_bytes_per_second / limit.bytes_per_second if limit else None,
+                  limit)  # fmt: skip
 
 
 def _short(name: str) -> str:
@@ -101,20 +115,22 @@ def _short(name: str) -> str:
     return name
 
 
-def sentence(report: Report) -> str:
-    """What it comes to: a fault, or that links and memory give what they should."""
+def sentence(report: Report, thresholds: Thresholds) -> str:
+    """What it comes to: a fault, or that links and memory give what `thresholds` ask for."""
     fault = next((f for f in report.findings if f.id in FAULTS and not _is_info(f.severity)), None)
     if fault is not None:
         return f"{fault.summary}."
     found = rows(report)
-    return sentence_of([*_links(found), *_memories(found), *_beside(found)])
+    return sentence_of(
+        [*_links(found, thresholds.link_rate_share), *_memories(found), *_beside(found)]
+    )
 
 
 def _is_info(severity: Severity) -> bool:
     return severity is Severity.INFO
 
 
-def _links(found: list[Row]) -> Iterator[str]:
+def _links(found: list[Row], least_share: float) -> Iterator[str]:
     sent = [row.figures[TO_CARD].transfer for row in found if TO_CARD in row.figures]
     if not sent:
         return
@@ -123,7 +139,7 @@ def _links(found: list[Row]) -> Iterator[str]:
     limits = [row.limit for row in found if TO_CARD in row.figures]
     known = [limit for limit in limits if limit is not None and not limit.unjudged]
     clean = not any(each.flags for each in sent)
-    if len(known) == len(limits) and clean and min(_shares(found)) >= HEALTHY_SHARE:
+    if len(known) == len(limits) and clean and min(_shares(found)) >= least_share:
         allowed = span([limit.bytes_per_second for limit in known], unit=False)
         whose = "every card's link" if len(sent) > 1 else "the card's link"
         yield f"{whose} carries what it should: {rates} of {allowed}"
@@ -221,12 +237,10 @@ def sentence_of(parts: Sequence[str]) -> str:
 
 
 def _redirected(report: Report) -> str:
-    ports = [
-        hop.address for path in report.facts.pcie.paths for hop in path.hops if hop.acs_redirect
-    ]
+    ports = redirecting(report.facts, addresses(report.transfers))
     if not ports:
         return ""
-    names = listed(sorted(set(ports)), 2)
+    names = listed(ports, 2)
     iommu = ", and the IOMMU is on" if report.facts.pcie.iommu else ""
     return f"ports with ACS redirect ({names}) send traffic between cards up to the root{iommu}"
 
@@ -239,9 +253,11 @@ def notes(report: Report) -> list[str]:
             found.setdefault("not known what its link carries", []).append(row.number)
         elif row.limit is not None and row.limit.unjudged:
             found.setdefault(f"not judged: {row.limit.unjudged}", []).append(row.number)
-        elif row.limit is not None and not row.limit.words.endswith("while copying"):
-            words = row.limit.words
-            found.setdefault(f"link {words}", []).append(row.number)
+        elif len(row.limits) > 1:
+            names = listed([limit.name for limit in row.limits])
+            found.setdefault(f"its link changed between copies: {names}", []).append(row.number)
+        elif row.limit is not None and row.limit.known != COPYING:
+            found.setdefault(f"link {row.limit.words}", []).append(row.number)
     return [f"GPU {listed(numbers, 4)}: {why}" for why, numbers in found.items()]
 
 

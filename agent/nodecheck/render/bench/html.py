@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nodecheck.model import faults
+from nodecheck.policy import Thresholds
 from nodecheck.render import charts
 from nodecheck.render.bench import gpu, placement
 from nodecheck.render.bench.decode import (
@@ -34,7 +35,7 @@ from nodecheck.render.bench.figures import (
     rate,
     sweep,
 )
-from nodecheck.render.bench.verdict import findings, flag_words, missing, verdict, warnings
+from nodecheck.render.bench.verdict import SHIPPED, findings, flag_words, missing, verdict, warnings
 from nodecheck.render.page import page_maker, told_time
 from nodecheck.render.report.terminal import title_parts
 from nodecheck.report import Report
@@ -50,13 +51,17 @@ FIGURES: dict[str, Callable[..., str]] = {
 """What measured.html.j2 writes figures with."""
 
 
-def page() -> Callable[[Report, tuple[str, ...]], str]:
-    """Makes the page of a report and of the parts that were asked for."""
-    return page_maker("bench.html.j2", _content, **FIGURES)
+def page(thresholds: Thresholds = SHIPPED) -> Callable[[Report, tuple[str, ...]], str]:
+    """Makes the page of a report, judged by `thresholds`, and of the parts that were asked for."""
+
+    def content(report: Report, what: tuple[str, ...]) -> dict[str, Any]:
+        return _content(report, what, thresholds)
+
+    return page_maker("bench.html.j2", content, **FIGURES)
 
 
-def _content(report: Report, what: tuple[str, ...]) -> dict[str, Any]:
-    status, sentence = verdict(report, what)
+def _content(report: Report, what: tuple[str, ...], thresholds: Thresholds) -> dict[str, Any]:
+    status, sentence = verdict(report, what, thresholds)
     return {
         "node": report.host.name,
         "title": [*title_parts(report), told_time(report.time)],

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from nodecheck.model import Finding, Measurement, Severity, faults
+from nodecheck.policy import Thresholds
 from nodecheck.render.bench import gpu_terminal, picture, placement
 from nodecheck.render.bench.blocks import FLAGGED, foot, heading, matrix
 from nodecheck.render.bench.decode import columns, decode, decode_sentence, limit
@@ -27,7 +28,7 @@ from nodecheck.render.bench.figures import (
     rate,
     sweep,
 )
-from nodecheck.render.bench.verdict import findings, flag_words, missing, verdict, warnings
+from nodecheck.render.bench.verdict import SHIPPED, findings, flag_words, missing, verdict, warnings
 from nodecheck.render.layout import Line, Span, hanging, joined, printable
 from nodecheck.render.report.terminal import INDENT, fault, note, title
 from nodecheck.render.styles import STATUS_STYLES, WIDTH_WIDE, fitting
@@ -44,13 +45,21 @@ CURVE_POINTS = 3
 """Fewer numbers of threads are shown as bars."""
 
 
-def render(report: Report, what: tuple[str, ...], width: int, *, unicode: bool) -> list[Line]:
+def render(
+    report: Report,
+    what: tuple[str, ...],
+    width: int,
+    *,
+    unicode: bool,
+    thresholds: Thresholds = SHIPPED,
+) -> list[Line]:
     """The lines, none longer than `width` save commands; `what` are the parts asked for.
 
-    `unicode` says whether the terminal takes more than ASCII.
+    `unicode` says whether the terminal takes more than ASCII. `thresholds` are those that the
+    report was judged by.
     """
     width = fitting(width)
-    status, sentence = verdict(report, what)
+    status, sentence = verdict(report, what, thresholds)
     label = Span(status.value.upper(), STATUS_STYLES[status])
     lines = [*title(report, width), (), *hanging(label, Span(sentence, "bold"), INDENT, width)]
     lines += _memory(report, width)

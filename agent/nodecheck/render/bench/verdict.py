@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from nodecheck.model import Finding, Latency, Load, Measurement, Severity, Status, Transfer
+from nodecheck.policy import Thresholds
 from nodecheck.render.bench import gpu
 from nodecheck.render.bench.decode import decode, limit_sentence, unmeasured
 from nodecheck.render.bench.figures import DISTURBED, nanoseconds, sweep
 from nodecheck.render.bench.placement import Band, band_times, placement
 from nodecheck.report import Report
 from nodecheck.units import count, gb_per_second, listed, percent
+
+SHIPPED = Thresholds()
 
 Figure = Measurement | Latency | Transfer
 
@@ -36,9 +39,6 @@ FLAGS = {
 }
 """Flag of a measurement -> what it means."""
 
-INTERRUPTED = "interrupted"
-"""How the warning begins that a measurement was cut short."""
-
 
 def findings(report: Report) -> tuple[Finding, ...]:
     """Those that the measurements lead to, or that explain them."""
@@ -48,7 +48,7 @@ def findings(report: Report) -> tuple[Finding, ...]:
 
 def is_interrupted(report: Report) -> bool:
     """Whether the user ended it."""
-    return any(warning.startswith(INTERRUPTED) for warning in warnings(report))
+    return bool(report.facts.dram.interrupted or report.facts.cuda.interrupted)
 
 
 def warnings(report: Report) -> tuple[str, ...]:
@@ -89,15 +89,20 @@ def has_cards(report: Report) -> bool:
     return any(card.vendor == "nvidia" and facts.grants(card) for card in facts.gpus)
 
 
-def verdict(report: Report, what: tuple[str, ...]) -> tuple[Status, str]:
-    """The status and one sentence; unknown where what it rests on was disturbed or is not there."""
+def verdict(
+    report: Report, what: tuple[str, ...], thresholds: Thresholds = SHIPPED
+) -> tuple[Status, str]:
+    """The status and one sentence; unknown where what it rests on was disturbed or is not there.
+
+    `thresholds` are those that the report was judged by.
+    """
     worst = max((f.severity for f in findings(report)), key=lambda s: s.rank, default=Severity.INFO)
     status = Status.UNKNOWN if _is_doubtful(report) else Status.OK
     status = status if worst is Severity.INFO else Status(worst.value)
-    return status, " ".join(filter(None, (_said(report, what), _doubt(report))))
+    return status, " ".join(filter(None, (_said(report, what, thresholds), _doubt(report))))
 
 
-def _said(report: Report, what: tuple[str, ...]) -> str:
+def _said(report: Report, what: tuple[str, ...], thresholds: Thresholds) -> str:
     if is_empty(report):
         return f"Nothing was measured: {_why_nothing(report, what)}."
     read, row = _best_read(report), next(iter(decode(report)), None)
@@ -105,7 +110,7 @@ def _said(report: Report, what: tuple[str, ...]) -> str:
     if not read and not row:
         parts += [_latency_sentence(report.latencies), _placement_sentence(placement(report, what))]
     if gpu.PART in what:
-        parts.append(gpu.sentence(report))
+        parts.append(gpu.sentence(report, thresholds))
     return " ".join(filter(None, parts))
 
 
