@@ -9,18 +9,23 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from nodecheck import checks
 from nodecheck.checks import cpu, disk
 from nodecheck.checks.cpu.facts import CpuFacts
+from nodecheck.checks.gpu.facts import GpuFacts, GpuProbe
 from nodecheck.collect import collect
 from nodecheck.diagnose import diagnose
 from nodecheck.machine.reader import Reader
 from nodecheck.model import Reason, Status
 from nodecheck.policy import Policy
 from nodecheck.units import GIB
+from tests.checks.gpu.judging import CARD
 from tests.hosts import HEALTHY, THREE_L40
 from tests.trees import Tree, plant
+
+FAULTY = replace(CARD, index=1, pci_address="0000:02:00.0", remap_failure=True)
 
 
 def hang(_: Reader) -> CpuFacts:
@@ -72,6 +77,24 @@ def test_a_probe_that_goes_wrong_is_named_and_all_else_is_reported(
     assert report.facts.memory.total_bytes
     assert report.facts.disk.filesystems
     assert report.facts.gpus
+
+
+def test_an_absurd_number_of_one_card_hides_no_fault_of_another(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from nodecheck.checks.gpu import probe
+
+    def lying(_: Reader) -> GpuProbe:
+        first = replace(CARD, memory_used_bytes=2**64 - 4096)
+        return GpuProbe(gpu=GpuFacts(state="ok", source="nvml"), gpus=(first, FAULTY))
+
+    monkeypatch.setattr(probe, "probe", lying)
+    report = diagnose(collect(plant(HEALTHY, tmp_path / "node")), Policy())
+    assert "gpu.remap_failure" in [finding.id for finding in report.findings]
+    assert report.facts.gpus == (replace(CARD, memory_used_bytes=None), FAULTY)
+    (gap,) = [gap for gap in report.gaps if gap.field == "gpus.memory_used_bytes"]
+    assert gap.reason is Reason.FAILED
+    assert "0000:01:00.0" in gap.detail
 
 
 def test_every_check_says_what_it_is_and_how_long_it_may_take() -> None:

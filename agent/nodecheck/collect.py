@@ -33,7 +33,7 @@ from nodecheck.machine.host import Host
 from nodecheck.machine.reader import Reader
 from nodecheck.model import Gap, Reason, Struct, Transfer
 from nodecheck.policy import ReferenceWorkload, Thresholds
-from nodecheck.ranges import absurd
+from nodecheck.ranges import absurd, without_absurd
 from nodecheck.report import HostInfo, Report
 from nodecheck.serving import Workload
 from nodecheck.workload.numbers import from_numbers
@@ -317,10 +317,25 @@ class _Run:
             return
         facts = msgspec.json.decode(outcome.value.facts, type=FACTS[name])
         self.gaps.extend(outcome.value.gaps)
+        if isinstance(facts, GpuProbe):
+            facts = self._believable(facts)
         if wrong := absurd(facts):
             self._without(name, Reason.FAILED, f"the {name} probe: {wrong[:200]}, which cannot be")
             return
         self.probed[name] = facts
+
+    def _believable(self, probed: GpuProbe) -> GpuProbe:
+        """The cards without what cannot be: one absurd number hides no other card's fault."""
+        cards = []
+        for gpu in probed.gpus:
+            card, wrong = without_absurd(gpu)
+            cards.append(card)
+            for member, words in wrong.items():
+                detail = f"{card.label}: {words[:200]}, which cannot be"
+                self.gaps.append(
+                    Gap(check=GPU, field=f"gpus.{member}", reason=Reason.FAILED, detail=detail)
+                )
+        return msgspec.structs.replace(probed, gpus=tuple(cards))
 
     def _without(self, name: str, reason: Reason, detail: str) -> None:
         self.gaps.append(Gap(check=name, field="*", reason=reason, detail=detail))

@@ -8,9 +8,11 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 CPUS_MOST = 8192
 """The kernel's largest NR_CPUS on x86-64."""
@@ -30,6 +32,18 @@ def absurd(value: object, name: str = "") -> str | None:
     """The first number in a struct that cannot be true, as "path is value"; None where all can."""
     found = _impossible(value, name)
     return found and f"{(name + found[0]).removeprefix('.')} is {found[1]!r}"
+
+
+def without_absurd(told: S) -> tuple[S, dict[str, str]]:
+    """A struct without the members that cannot be true: those have their defaults, and their words.
+
+    All of its members have defaults.
+    """
+    wrong = {name: absurd(getattr(told, name), name) for name in told.__struct_fields__}
+    words = {name: text for name, text in wrong.items() if text}
+    plain = type(told)()
+    kept = {name: getattr(plain, name) for name in words}
+    return (msgspec.structs.replace(told, **kept) if words else told), words
 
 
 def _impossible(value: object, member: str) -> tuple[str, float] | None:

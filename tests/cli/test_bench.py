@@ -142,7 +142,7 @@ def test_where_there_is_no_card_a_line_says_so(engine: Engine, arguments: list[s
     done = run(*arguments)
     assert engine.asked
     assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr == "Error: no NVIDIA card is given to this process: nothing to measure\n"
+    assert done.stderr == "Error: this machine has no NVIDIA GPU: nothing to measure\n"
 
 
 @pytest.mark.usefixtures("engine")

@@ -239,6 +239,19 @@ def test_explain_prints_the_page_of_a_finding() -> None:
     failed(run("explain", "../policy"), "no such finding")
 
 
+def test_what_is_noted_can_be_explained(three_l40: Path) -> None:
+    noted = run("--root", str(three_l40)).stdout.partition("NOTED")[2].partition("\n\n")[0]
+    ids = re.findall(r"\[(\S+)\]", noted)
+    assert ids
+    for each in ids:
+        assert run("explain", each).returncode == 0
+
+
+def test_explain_lists_each_finding_with_the_whole_of_its_meaning() -> None:
+    for line in run("explain").stdout.splitlines():
+        assert re.fullmatch(r"[a-z0-9]+\.[a-z0-9_]+ +\S.*\.", line), line
+
+
 def test_a_capture_is_judged_as_the_node_was(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     done = run("capture", str(kept))

@@ -97,6 +97,8 @@ def test_what_is_no_model_is_one_line(tmp_path: Path) -> None:
         (["--model", "MODEL", "--layers", "4"], "--layers is for a model without a file"),
         (["--layers", "4"], "--weights and --layers go together"),
         (["--weights", "4GiB", "--layers", "4", "--weight-type", "q9"], "is not known: one of"),
+        (["--root", "x", "bench", "gpu"], "--root is not for bench"),
+        (["--root", "x", "policy", "init"], "--root belongs behind policy init"),
         (["--json", "bench"], "--json belongs behind bench"),
         (["--root", "x", "plan", "y"], "--root belongs behind plan"),
     ],

@@ -44,6 +44,19 @@ def said(environment: dict[str, str], code: str, timeout: float = 30) -> list[ob
     return answers
 
 
+@pytest.mark.usefixtures("fake_nvml")
+def test_a_command_runs_on_the_cards_of_a_file() -> None:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = (sys.executable, "-m", "tests.fake_nvml", *arguments)
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    asked = "import pynvml as p, sys; p.nvmlInit(); sys.exit(p.nvmlDeviceGetCount())"
+    assert run("eight_h200", "--", sys.executable, "-c", asked).returncode == 8
+    refused = run("nine", "--", "true")
+    assert refused.returncode == 2
+    assert "eight_h200|" in refused.stderr
+
+
 THRICE = 'for _ in range(3): ask("DeviceGetPcieReplayCounter", device)'
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import functools
 import os
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from nodecheck.checks.gpu import from_nvml
 from nodecheck.machine import child, nvidia_driver, nvml, stuck
 from nodecheck.machine.child import Outcome
 from nodecheck.machine.host import CapturedHost
@@ -26,9 +30,11 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_a_child_that_cannot_be_killed_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[float] = []
+    real = child.call
 
-    def hang(work: object, answer_type: object, deadline_seconds: float) -> Outcome[nvml.Answer]:
-        del work, answer_type
+    def hang(work: Any, answer_type: Any, deadline_seconds: float) -> Outcome[Any]:
+        if answer_type is not nvml.Answer:  # whether the directory of the markers answers
+            return real(work, answer_type, deadline_seconds)
         calls.append(deadline_seconds)
         return Outcome(error="no answer", hung=True, stuck_pid=sleeper)
 
@@ -61,6 +67,60 @@ def test_a_child_that_dies_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     assert answer.error == nvml.CHILD_DIED
     assert "SIGSEGV" in (answer.message or "")
     assert answer.asked == "for the temperature of card 2"
+
+
+def ended(monkeypatch: pytest.MonkeyPatch, outcome: Outcome[nvml.Answer]) -> nvml.Answer:
+    def call(work: object, answer_type: object, seconds: float) -> Outcome[nvml.Answer]:
+        del seconds
+        if answer_type is not nvml.Answer:  # where the markers are
+            return Outcome()
+        assert isinstance(work, functools.partial)
+        work.args[0].asking("to start")
+        return outcome
+
+    monkeypatch.setattr(child, "call", call)
+    return nvml.query(1)
+
+
+@pytest.mark.parametrize(
+    ("number", "limited", "crashed"),
+    [
+        (signal.SIGSEGV, False, True),
+        (signal.SIGBUS, False, True),
+        (signal.SIGILL, True, True),
+        (signal.SIGFPE, False, True),
+        (signal.SIGABRT, False, True),
+        (signal.SIGABRT, True, False),
+        (signal.SIGKILL, False, False),
+        (signal.SIGTERM, False, False),
+        (None, False, False),
+    ],
+)
+def test_what_ends_the_child_is_the_drivers_or_ours(
+    number: signal.Signals | None, limited: bool, crashed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nvml, "_memory_is_limited", lambda: limited)
+    answer = ended(monkeypatch, Outcome(error="died", signal=number))
+    assert answer.error == (nvml.CHILD_DIED if crashed else nvml.NOT_ASKED)
+    facts = from_nvml.facts_of(answer)
+    assert facts.state == ("failed" if crashed else None)
+    assert "died" in (facts.message or "")
+
+
+def test_a_crash_before_nvml_was_asked_is_not_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvml, "_collect", lambda _: os.kill(os.getpid(), signal.SIGSEGV))
+    assert nvml.query(1).error == nvml.NOT_ASKED
+
+
+def test_no_process_is_no_fault_of_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> int:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(stuck, "stuck_pid", lambda _: None)
+    monkeypatch.setattr(os, "fork", refuse)
+    answer = nvml.query(1)
+    assert answer.error == nvml.NOT_ASKED
+    assert "no process could be started" in (answer.message or "")
 
 
 def test_notes_cross_to_the_parent() -> None:

@@ -55,7 +55,15 @@ def test_two_snapshots_an_hour_apart_tell_little() -> None:
     assert drift == (
         "Drift needs 13 undisturbed measurements an hour apart, on 8 days; there are 2 on 1 day"
     )
-    assert room == ("A forecast needs 8 snapshots spread over 24 hours; there are 2 over 1 hour")
+    assert room == (
+        "A forecast needs 8 snapshots an hour apart, over 24 hours; there are 2 over 1 hour"
+    )
+
+
+def test_snapshots_of_one_hour_are_one_point() -> None:
+    drift, room = told((READ, FREE), (READ, FREE), every=60).notes
+    assert drift.endswith("there is 1 on 1 day")
+    assert room.endswith("there is 1 over 0 hours")
 
 
 def test_enough_snapshots_that_lie_apart_are_not_called_too_few() -> None:
@@ -73,8 +81,8 @@ def test_a_new_disk_among_others_is_one_of_them() -> None:
     assert made.untold == ()
     (note,) = made.notes
     assert note == (
-        "A forecast needs 8 snapshots spread over 24 hours; 1 of 2 figures of free space had at "
-        "most 5 over 4 hours"
+        "A forecast needs 8 snapshots an hour apart, over 24 hours; 1 of 2 figures of free space "
+        "had at most 5 over 4 hours"
     )
 
 

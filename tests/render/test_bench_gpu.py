@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import unicodedata
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from nodecheck.model import Status
+from nodecheck.checks.cuda.facts import CudaFacts, Failed
+from nodecheck.model import Status, Transfer
 from nodecheck.policy import Thresholds
-from nodecheck.render.bench import html
+from nodecheck.render.bench import gpu, html
 from nodecheck.render.bench.terminal import render
 from nodecheck.render.bench.verdict import missing, verdict
 from nodecheck.render.layout import plain
 from nodecheck.report import Report
-from tests.checks.cuda.nodes import card, node, pinned, way, whole
+from tests.checks.cuda.nodes import address, card, node, pinned, way, whole
 from tests.render import benches, cards
 from tests.render.cards import ACS, BUSY, DEAD, GPU, GUEST, NONE, ONE, REPORTS, SHARED, THREE
 from tests.render.pages import (
@@ -187,8 +189,11 @@ def test_cards_that_hold_one_another_back_are_told_with_what_they_get() -> None:
 
 
 def test_pairs_are_a_square_that_says_how_they_go() -> None:
-    assert "Through the host's memory: all pairs." in words(THREE)
-    assert "16 of 56 pairs were measured; card to card without the host." in words(SHARED)
+    assert "Copies of all pairs go through the host's memory." in words(THREE)
+    assert (
+        "16 of 56 pairs were measured; copies go from card to card without the host's memory."
+        in words(SHARED)
+    )
     assert "ports with ACS redirect (0000:10:01.0 and 0000:20:01.0)" in words(ACS)
     assert "and the IOMMU is on" in words(ACS)
 
@@ -203,8 +208,63 @@ def test_what_was_not_measured_is_told_with_why() -> None:
         "GPU 1 (NVIDIA L40, 0000:27:00.0): it is busy (98 %); --force measures it all the same"
     ]
     assert missing(NONE, GPU)[0] == "copies of the GPUs"
-    assert missing(DEAD, GPU) == ["copies of the GPUs"]
+    assert missing(DEAD, GPU) == []  # the verdict says it, and why
     assert "WARNING interrupted after 3.2 s" in words(cards.INTERRUPTED)
+
+
+def cards_of(number: int, *transfers: Transfer, **more: Any) -> Report:
+    """A report of so many cards, all of which were to be measured."""
+    wanted = tuple(address(n) for n in range(number))
+    cuda = CudaFacts(**{"state": "ok", "devices": wanted, "wanted": wanted, **more})
+    return cards.report(node(tuple(card(n) for n in range(number)), transfers, cuda=cuda))
+
+
+def test_a_card_that_was_not_measured_leaves_the_answer_open() -> None:
+    status, sentence = verdict(cards_of(3, *whole(0), *whole(1)), GPU)
+    assert status is Status.UNKNOWN
+    assert sentence.startswith("2 of 3 cards' links carry what they should: 25.1 GB/s")
+    status, sentence = verdict(cards_of(2, *whole(0), pinned(1)[0]), GPU)
+    assert (status, sentence[:21]) == (Status.UNKNOWN, "1 of 2 cards' links c")
+    status, sentence = verdict(cards_of(2, pinned(0)[0]), GPU)
+    assert (status, sentence) == (Status.UNKNOWN, "Copies to 1 of 2 cards reach 25.1 GB/s.")
+
+
+def test_a_card_that_was_left_alone_is_told() -> None:
+    report = cards_of(2, *whole(0), wanted=(address(0),))
+    status, sentence = verdict(report, GPU)
+    assert status is Status.OK
+    assert sentence.endswith("of 864; 1 card left alone.")
+
+
+def test_what_a_card_failed_is_what_it_comes_to() -> None:
+    failed = Failed(
+        card=address(1),
+        name="host_to_device",
+        error=214,
+        call="cuEventSynchronize",
+        message="CUDA_ERROR_ECC_UNCORRECTABLE: uncorrectable ECC error encountered",
+    )
+    said = "CUDA fails copies of GPU 1: CUDA_ERROR_ECC_UNCORRECTABLE"
+    report = cards_of(2, *whole(0), failed=(failed,))
+    assert verdict(report, GPU) == (Status.CRITICAL, f"{said}.")
+    report = cards_of(2, failed=(failed,))
+    assert verdict(report, GPU) == (Status.CRITICAL, f"Nothing was measured: {said}.")
+
+
+def test_at_once_is_two_or_more() -> None:
+    report = cards_of(2, *whole(0), *whole(1), *pinned(0, cards=2))
+    assert "AT ONCE" not in text(report)
+    report = cards_of(2, *whole(0), *whole(1), *pinned(0, cards=2), *pinned(1, cards=2))
+    assert "AT ONCE" in text(report)
+
+
+def test_cards_of_other_makers_are_named() -> None:
+    other = card(0, "Instinct MI300X", vendor="amd")
+    said = gpu.why_none(cards.report(node((other,))))
+    assert said.startswith("this machine has no NVIDIA GPU; copies to others")
+    assert said.endswith(other.label)
+    hidden = cards.report(node((card(0, granted=False),)))
+    assert gpu.why_none(hidden).startswith("no NVIDIA card is given to this process")
 
 
 def test_a_link_that_was_not_seen_or_is_not_judged_is_told() -> None:

@@ -16,7 +16,7 @@ from nodecheck.cli import exit_status
 from nodecheck.cli.options import node_options, size_options
 
 COMMANDS = {
-    "bench": ("nodecheck.cli.bench", "Measure memory, placement of the CPUs and decode."),
+    "bench": ("nodecheck.cli.bench", "Measure memory, CPU placement, decode and what GPUs copy."),
     "capture": ("nodecheck.cli.capture", "Write this node to a directory, to be judged elsewhere."),
     "explain": ("nodecheck.cli.explain", "Print what a finding means and what to do."),
     "compare": ("nodecheck.cli.compare", "Set reports side by side: two, or a whole fleet."),
@@ -75,7 +75,21 @@ def refuse_options(ctx: click.Context) -> None:
     """Raise UsageError where options stand before a subcommand: they would be passed over."""
     for option in ctx.command.params:
         if option.name and ctx.get_parameter_source(option.name) is not _DEFAULT:
-            raise click.UsageError(f"{option.opts[0]} belongs behind {ctx.invoked_subcommand}")
+            name = ctx.invoked_subcommand or ""
+            asked = (
+                ctx.command.get_command(ctx, name) if isinstance(ctx.command, click.Group) else None
+            )
+            takers = _takers(option.opts[0], name, asked) if asked else [name]
+            says = f"belongs behind {' or '.join(takers)}" if takers else f"is not for {name}"
+            raise click.UsageError(f"{option.opts[0]} {says}")
+
+
+def _takers(option: str, name: str, command: click.Command) -> list[str]:
+    """The command where it takes the option, else those of its subcommands that do."""
+    if any(option in known.opts for known in command.params):
+        return [name]
+    below = command.commands if isinstance(command, click.Group) else {}
+    return [who for each, its in below.items() for who in _takers(option, f"{name} {each}", its)]
 
 
 _DEFAULT = click.core.ParameterSource.DEFAULT

@@ -66,7 +66,7 @@ def command(
     )
     if parts == (gpu.PART,) and not has_cards(seen):
         progress("")
-        raise click.ClickException("no NVIDIA card is given to this process: nothing to measure")
+        raise click.ClickException(gpu.why_none(seen))
     with _undisturbed():
         report = diagnose(seen, asked)
         shown = output._replace(page=None) if is_empty(report) else output

@@ -12,7 +12,8 @@ import click
 @click.option(
     "--kernels",
     type=click.Choice(["auto", "always", "never"]),
-    help="Measure memory too, or (never) do not start CUDA either, which wakes idle GPUs.",
+    help="Measure memory too (auto: unless the node is serving). CUDA is asked whether it starts, "
+    "which wakes idle GPUs, unless this is never.",
 )
 @click.option(
     "--keep-identities",

@@ -19,7 +19,7 @@ def command(finding: str) -> None:
     known = sorted(p.name.removesuffix(".md") for p in PAGES.iterdir() if p.name.endswith(".md"))
     if not finding:
         for name in known:
-            click.echo(f"{name:32} {_page(name).splitlines()[1]}")
+            click.echo(f"{name:32} {_meaning(_page(name))}")
     elif finding.lower() in known:
         click.echo(_page(finding.lower()), nl=False)
     else:
@@ -28,6 +28,11 @@ def command(finding: str) -> None:
 
 def _page(name: str) -> str:
     return (PAGES / f"{name}.md").read_text(encoding="utf-8")
+
+
+def _meaning(page: str) -> str:
+    """The paragraph below the title, on one line."""
+    return " ".join(page.partition("\n\n")[0].splitlines()[1:])
 
 
 def _nearest(finding: str, known: list[str]) -> str:

@@ -67,13 +67,18 @@ def _together(*options: Decorator[Any]) -> Decorator[Any]:
 
 
 source_options = _together(
-    click.option("--quick", is_flag=True, help="Run no kernels: the same as --kernels never."),
+    click.option(
+        "--quick",
+        is_flag=True,
+        help="Measure no memory and do not ask CUDA, which wakes idle GPUs: as --kernels never.",
+    ),
     click.option(
         "--kernels",
         type=click.Choice(["auto", "always", "never"]),
         default="auto",
         show_default=True,
-        help="Measure memory; auto leaves it out on a node that is serving.",
+        help="Measure memory, which auto leaves out on a node that is serving, and ask CUDA "
+        "whether it starts; never does neither.",
     ),
     click.option(
         "--from",

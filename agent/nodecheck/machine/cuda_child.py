@@ -283,8 +283,7 @@ def _failure(
     call = _call_name(inside)
     if call is None and otherwise == cuda.SYSTEM_REFUSED and not outcome.hung:
         return otherwise, None, outcome.error
-    where = f"in {call}" if call else "outside CUDA's functions"
-    return otherwise, call, f"the child that was {where}: {outcome.error}"
+    return otherwise, call, outcome.error if call else f"outside CUDA's functions: {outcome.error}"
 
 
 def _call_name(number: int) -> str | None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import resource
+import signal
 import time
 from typing import Any
 
@@ -16,7 +18,7 @@ import msgspec
 from nodecheck.machine import child, nvidia_driver, stuck
 from nodecheck.machine.host import Host
 from nodecheck.machine.nvml_asking import DriverGoneError, Fields, Notes, code_of, text_of
-from nodecheck.machine.nvml_codes import GPU_IS_LOST
+from nodecheck.machine.nvml_codes import ALL_ONES, GPU_IS_LOST
 from nodecheck.machine.nvml_fields import Device, read_device, read_load, read_reasons
 from nodecheck.model import Struct
 
@@ -24,8 +26,14 @@ LIBRARY = "libnvidia-ml.so.1"
 STUCK_MARKER = "nvml"
 SECOND_SAMPLE_SECONDS = 1.0
 
-BINDING_MISSING, CHILD_DIED = -1, -2
-"""What ends it before NVML has a say; its own codes are above 0."""
+BINDING_MISSING, CHILD_DIED, NOT_ASKED = -1, -2, -3
+"""What ends it before NVML has a say; its own codes are above 0.
+
+CHILD_DIED: NVML crashed in a call. NOT_ASKED: the system did not let us ask, or not to the end,
+which is no fault of the driver's.
+"""
+
+_CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
 
 BAD_REASONS = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 """Clock event reasons that are looked at twice: power cap, slowdowns and the power brake."""
@@ -79,11 +87,23 @@ def query(devices_expected: int) -> Answer:
     message = f"the child that asked it {outcome.error}"
     return msgspec.structs.replace(
         _so_far(notes),
-        error=None if outcome.hung else CHILD_DIED,
+        error=None if outcome.hung else _ended(outcome, notes),
         hung=outcome.hung,
         message=f"NVML: {outcome.error}" if outcome.hung else message,
         asked=notes.asked(),
     )
+
+
+def _ended(outcome: child.Outcome[Answer], notes: Notes) -> int:
+    """Whether the child died of NVML, or of what is ours: a limit, a signal, no process."""
+    aborted = outcome.signal == signal.SIGABRT and not _memory_is_limited()
+    crashed = aborted or outcome.signal in _CRASHES
+    return CHILD_DIED if crashed and notes.asked() is not None else NOT_ASKED
+
+
+def _memory_is_limited() -> bool:
+    """Whether addresses are rationed (ulimit -v): who is refused memory often aborts."""
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 def _so_far(notes: Notes) -> Answer:
@@ -104,7 +124,8 @@ def _unconfirmed(device: Device) -> Device:
 
 
 def _is_held(device: Device) -> bool:
-    return bool((device.clock_event_reasons or 0) & BAD_REASONS)
+    mask = device.clock_event_reasons
+    return mask is not None and mask not in ALL_ONES and bool(mask & BAD_REASONS)
 
 
 def _seems_stuck(device: Device) -> bool:
@@ -210,6 +231,7 @@ def _again(pynvml: Any, device: Device, notes: Notes) -> Device:
     found: dict[str, Any] = read_load(pynvml, handle, fields) if stuck_now else {}
     if held:
         first, second = device.clock_event_reasons or 0, read_reasons(pynvml, handle, fields)
-        lasting = None if second is None else first & (second | ~BAD_REASONS)
+        told = second is not None and second not in ALL_ONES
+        lasting = first & ((second or 0) | ~BAD_REASONS) if told else second
         found["clock_event_reasons"] = lasting
     return msgspec.structs.replace(device, **found, errors={**device.errors, **fields.errors})

@@ -26,5 +26,8 @@ NO_SUCH_LINK = (INVALID_ARGUMENT, NOT_SUPPORTED)
 DRIVER_GONE = (UNINITIALIZED, DRIVER_NOT_LOADED, VERSION_MISMATCH)
 """Errors of the driver as a whole, whichever card was asked for."""
 
+ALL_ONES = ((1 << 32) - 1, (1 << 64) - 1)
+"""What a register without a value reads, and a mask or a count of a driver that went wrong."""
+
 CARD_FAULTS = (INSUFFICIENT_POWER, IRQ_ISSUE, CORRUPTED_INFOROM, RESET_REQUIRED)
 """Errors that tell of the card, whichever of its fields was asked for."""

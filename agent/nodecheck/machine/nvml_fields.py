@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from nodecheck.machine.nvml_asking import Fields, Values, calling, text_of
+from nodecheck.machine.nvml_codes import NOT_SUPPORTED
 from nodecheck.machine.nvml_health import read_errors, read_temperatures, read_values
 from nodecheck.machine.nvml_links import FabricState, Link, read_fabric, read_links, read_pcie
 from nodecheck.model import Struct
@@ -46,8 +47,8 @@ class Device(Struct, frozen=True, kw_only=True):
     Memory in bytes, clocks in MHz, power in mW, temperatures in degrees Celsius, PCIe traffic in
     KB/s, ids as NVML packs them (device << 16 | vendor), `values` by the names of
     nvml_health.FIELD_IDS, times among them in ns. `error` is the code with which its handle was
-    refused; `errors` are the codes of fields that failed, `unsupported` the fields that the card or
-    driver lacks.
+    refused; `without_memory` says that the card has no memory to tell of; `errors` are the codes of
+    fields that failed, `unsupported` the fields that the card or driver lacks.
     """
 
     index: int
@@ -64,6 +65,7 @@ class Device(Struct, frozen=True, kw_only=True):
     compute_capability: tuple[int, int] | None = None
     memory_total: int | None = None
     memory_used: int | None = None
+    without_memory: bool = False
     memory_bus_bits: int | None = None
     bar1_total: int | None = None
     processes: tuple[Process, ...] | None = None
@@ -165,11 +167,14 @@ def _identity(pynvml: Any, handle: Any, fields: Fields) -> dict[str, Any]:
 
 
 def _memory(pynvml: Any, handle: Any, fields: Fields) -> dict[str, Any]:
-    memory = fields.read("memory", *_memory_calls(pynvml, handle))
+    memory, refused = fields.attempt("memory", *_memory_calls(pynvml, handle))
+    if refused is not None:
+        fields.note("memory", refused)
     bar1 = fields.read("BAR1", lambda: pynvml.nvmlDeviceGetBAR1MemoryInfo(handle))
     return {
         "memory_total": getattr(memory, "total", None),
         "memory_used": getattr(memory, "used", None),
+        "without_memory": refused == NOT_SUPPORTED,
         "memory_bus_bits": fields.read(
             "memory bus width", lambda: pynvml.nvmlDeviceGetMemoryBusWidth(handle)
         ),

@@ -123,11 +123,21 @@ def _histogram(pynvml: Any, handle: Any) -> dict[str, int]:
     return {name: getattr(banks, name) for name, _ in banks._fields_}
 
 
+def _pages(pynvml: Any, handle: Any, cause: int) -> int:
+    """How many there are; the binding asks for all of their addresses."""
+    from ctypes import byref, c_uint  # pynvml has loaded it
+
+    told = c_uint(0)
+    function = pynvml._nvmlGetFunctionPointer("nvmlDeviceGetRetiredPages")  # noqa: SLF001 - the binding asks for the list at once
+    code = function(handle, c_uint(cause), byref(told), None)
+    if code not in (pynvml.NVML_SUCCESS, pynvml.NVML_ERROR_INSUFFICIENT_SIZE):
+        raise pynvml.NVMLError(code)
+    return told.value
+
+
 def _retired_pages(pynvml: Any, handle: Any, fields: Fields) -> dict[str, int | None]:
     def count(name: str, cause: int) -> int | None:
-        value: int | None = fields.read(
-            name, lambda: len(pynvml.nvmlDeviceGetRetiredPages(handle, cause))
-        )
+        value: int | None = fields.read(name, lambda: _pages(pynvml, handle, cause))
         return value
 
     return {

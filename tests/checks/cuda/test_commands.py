@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from nodecheck.model import Severity
+from nodecheck.model import Action, Reason, Severity
 from nodecheck.report import Report
 from tests.checks.cuda.commands import OURS, Node, node, run, wait_for_others
 from tests.fake_cuda.build import fake_cuda, left
@@ -129,6 +129,32 @@ def test_a_card_that_fails_as_data_is_read_back_keeps_its_rates_and_is_told(node
     assert to_card.intact is None
     details = [gap.detail for gap in done.report.gaps if gap.check == "cuda"]
     assert any("to the card: CUDA_ERROR_ECC_UNCORRECTABLE" in detail for detail in details)
+    assert done.ids() == ["gpu.cuda_unavailable"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("!214", "CUDA_ERROR_ECC_UNCORRECTABLE"),
+        ("!719", "CUDA_ERROR_LAUNCH_FAILED"),
+        ("!999", "CUDA_ERROR_UNKNOWN"),
+        ("crash", "the process died by SIGSEGV"),
+    ],
+)
+def test_a_card_that_fails_its_copies_is_found(node: Node, fault: str, words: str) -> None:
+    cards: list[dict[str, str | float]] = [{}, {"cuEventSynchronize": fault}]
+    done = run(node.environment(driver=[{}, {}], cards=cards), *SHORT[:-1], "14")
+    (finding,) = [f for f in done.report.findings if f.id in OURS]
+    assert finding.severity is Severity.CRITICAL
+    assert finding.subject.endswith("0000:02:00.0)")
+    assert finding.summary == f"CUDA fails copies of GPU 1: {words}"
+    assert "cuEventSynchronize" in finding.evidence[0].value
+    assert finding.remedy.action is Action.RESET_GPU
+    assert finding.remedy.commands[1].endswith("-i 0000:02:00.0")
+    assert {t.card for t in done.report.transfers if t.cards == 1 and not t.peer} == {CARD}
+    gaps = [gap for gap in done.report.gaps if gap.check == "cuda"]
+    assert not [gap for gap in gaps if gap.reason is Reason.TIMEOUT or "child" in gap.detail]
+    assert not [gap for gap in gaps if CARD in gap.detail and "SIGSEGV" in gap.detail]
 
 
 def test_time_that_is_short_leaves_out_what_tells_least(node: Node) -> None:
@@ -144,7 +170,7 @@ def test_without_a_card_it_says_so_in_a_line(node: Node) -> None:
     for more in ((), ("--json",)):
         done = run(environment, "bench", "gpu", *more)
         assert (done.status, done.out) == (1, "")
-        assert done.err == ("Error: no NVIDIA card is given to this process: nothing to measure\n")
+        assert done.err == "Error: this machine has no NVIDIA GPU: nothing to measure\n"
 
 
 def test_ctrl_c_ends_it_with_all_that_was_measured(node: Node) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nodecheck.model import Transfer
+from nodecheck.model import Reason, Transfer
 from tests.checks.cuda.commands import OURS, Node, live, node
 from tests.checks.gpu.inputs import device, port
 from tests.fake_cuda.build import fake_cuda, left, log
@@ -85,7 +85,10 @@ def test_a_copy_that_hangs_ends_and_is_what_programs_get(node: Node) -> None:
     assert report.facts.cuda.state == "unresponsive"
     assert report.facts.cuda.call == "cuMemcpyDtoHAsync_v2"
     (finding,) = [f for f in report.findings if f.id in OURS]
-    assert finding.summary == "CUDA hangs in a copy"
+    assert finding.summary == "CUDA hangs in copies from the card: GPU 0"
+    assert finding.subject.endswith(f"{CARDS[0]})")
+    assert "Programs start on 1 card and hang" in finding.impact
+    assert finding.evidence[0].value.startswith("cuMemcpyDtoHAsync_v2: no answer within 3")
     details = [gap.detail for gap in report.gaps if gap.check == "cuda"]
     for about in ("GPU 0", "GPU 1", "2 GPUs at once"):
         assert any(about in d and "not tried, since CUDA hangs" in d for d in details), details
@@ -99,7 +102,12 @@ def test_a_library_that_dies_in_a_copy_leaves_what_was_measured(node: Node) -> N
         (CARDS[0], "host_to_device"),
         (CARDS[1], "device_to_host"),
     }
-    assert any("SIG" in gap.detail for gap in report.gaps if gap.check == "cuda")
+    gaps = [gap for gap in report.gaps if gap.check == "cuda" and "SIG" in gap.detail]
+    assert {gap.reason for gap in gaps} == {Reason.FAILED}
+    assert gaps != []
+    assert [g.detail for g in gaps if "cuMemcpyDtoHAsync_v2: died by SIGSEGV" not in g.detail] == []
+    (finding,) = [f for f in report.findings if f.id in OURS]
+    assert finding.subject.endswith(f"{CARDS[0]})")
 
 
 def without_cuda(node: Node) -> dict[str, str]:

@@ -63,6 +63,14 @@ def test_what_has_another_cause_or_no_measure_is_not_judged(seen: Seen) -> None:
     assert list(judge_vram(seen)) == []
 
 
+def test_decode_is_not_said_to_suffer_where_reads_are_well() -> None:
+    (finding,) = judge_vram(node(transfers=(*SLOW, copied(0, "device_read", 780))))
+    assert "tokens a second" not in finding.impact
+    assert "Reads alone reach 780 GB/s, 90 %" in finding.impact
+    (finding,) = judge_vram(node(transfers=(*SLOW, copied(0, "device_read", 400))))
+    assert "expect 58 % of the tokens a second" in finding.impact
+
+
 def test_a_power_cap_or_an_idle_clock_explains_nothing() -> None:
     idle = card(0, clocks_event_reasons=("gpu_idle", "sw_power_cap"))
     assert len(list(judge_vram(node((idle,), SLOW)))) == 1

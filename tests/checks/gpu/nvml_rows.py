@@ -226,7 +226,7 @@ ROWS = (
          "retired_pending", False, 1, True),
     *(_value("recovery_action", 230, "none", value, told) for value, told in (
         ("u32:1", "reset_gpu"), (2, "reboot"), (3, "drain_p2p"), (4, "drain_and_reset"),
-        (5, "recover_imex"), (6, "reset_bus"), (7, "reboot"), (8, None))),
+        (5, "recover_imex"), (6, "reset_bus"), (7, "reboot"), (8, "action 8"))),
     _row("link_generation", "CurrPcieLinkGeneration", "PCIe generation", "link_generation", 5, 1,
          1),
     _row("link_generation_max", "MaxPcieLinkGeneration", "maximum PCIe generation",

@@ -22,6 +22,8 @@ def gaps_of(host: CapturedHost) -> dict[str, Gap]:
     return {gap.field: gap for gap in probed(host)[1]}
 
 
-def in_turn(tasks: dict[str, Callable[[], Told]], *_: object) -> dict[str, Outcome[Told]]:
+def in_turn(
+    tasks: dict[str, Callable[[], Told]], *_: object, **__: object
+) -> dict[str, Outcome[Told]]:
     """As child.gather, without children: what they would do is looked at."""
     return {name: Outcome(value=task()) for name, task in tasks.items()}

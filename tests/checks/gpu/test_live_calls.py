@@ -57,8 +57,6 @@ def test_nothing_is_asked_twice(name: str, fake_nvml: FakeNvml, tmp_path: Path) 
     twice = {call for call, times in Counter(calls(tmp_path)).items() if times > 1}
     for gpu in answer["gpus"]:
         number = gpu["index"]
-        if gpu["retired_pages"]:  # their number is asked first, in a call like the second
-            twice -= {f"nvmlDeviceGetRetiredPages {number} {cause}" for cause in (0, 1)}
         if "sw_power_cap" in gpu["clocks_event_reasons"]:  # the second sample
             handle = f"nvmlDeviceGetHandleByIndex_v2 {number}"
             twice -= {handle, f"nvmlDeviceGetCurrentClocksEventReasons {number}"}

@@ -163,6 +163,19 @@ def test_the_odd_card_is_named(odd: dict[str, object], value: str, usual: str) -
     assert found.subject.startswith("GPU 3 ")
 
 
+def test_the_summary_has_the_odd_card_and_both_values() -> None:
+    odd = replace(FOUR[3], maximum_sm_clock_mhz=1755, vbios_version="96.00.61.00.01")
+    assert judge(seen(*FOUR[:3], odd))["gpu.cards_differ"].summary == (
+        "GPU 3 differs from cards of the same model: maximum SM clock 1755 MHz (not 1980 MHz) "
+        "and VBIOS 96.00.61.00.01 (not 96.00.89.00.01)"
+    )
+    colder = replace(FOUR[2], maximum_sm_clock_mhz=1800, compute_mode="prohibited")
+    assert judge(seen(*FOUR[:2], *FOUR[:2], colder, odd))["gpu.cards_differ"].summary == (
+        "GPU 2 and GPU 3 differ from cards of the same model: maximum SM clock 1800 MHz and "
+        "1755 MHz (not 1980 MHz), VBIOS 96.00.61.00.01 (not 96.00.89.00.01) and 1 more"
+    )
+
+
 def test_what_it_costs_is_a_share() -> None:
     found = judge(seen(*FOUR[:3], replace(FOUR[3], maximum_sm_clock_mhz=1782)))
     assert "maximum SM clock at 90 %" in found["gpu.cards_differ"].impact

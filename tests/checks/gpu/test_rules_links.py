@@ -196,7 +196,7 @@ def test_a_fabric_that_is_not_ready_explains_links_that_are_down(state: str) -> 
     found = judge(board(*fabric(state)))
     assert {id_: f.severity for id_, f in found.items()} == {"gpu.fabric_not_ready": CRITICAL}
     finding = found["gpu.fabric_not_ready"]
-    assert "8 cards" in finding.impact
+    assert finding.impact == "Programs do not start on 8 cards until it is ready"
     assert "After a boot wait" in finding.remedy.text
 
 
@@ -272,7 +272,29 @@ def test_cuda_that_waits_for_the_fabric_goes_before_what_cards_say() -> None:
 
 def test_cudas_own_word_is_evidence() -> None:
     node = board(*fabric("not_started"), cuda=CudaFacts(state="failed", error=802, call="cuInit"))
-    assert any("802" in piece.value for piece in judge(node)["gpu.fabric_not_ready"].evidence)
+    finding = judge(node)["gpu.fabric_not_ready"]
+    assert any("802" in piece.value for piece in finding.evidence)
+    assert finding.impact == "CUDA does not start on 8 cards"
+    assert "Confidential" not in finding.remedy.text
+
+
+def test_confidential_computing_is_the_other_reason_for_that_word() -> None:
+    waits = CudaFacts(state="failed", error=802, call="cuInit")
+    node = board(*fabric("not_started"), cuda=waits)
+    protected = replace(node.facts.gpu, confidential_compute=True)
+    node = replace(node, facts=replace(node.facts, gpu=protected))
+    assert "Confidential computing is on" in judge(node)["gpu.fabric_not_ready"].remedy.text
+
+
+@pytest.mark.parametrize("where", [GUEST, CONTAINER])
+def test_commands_for_the_host_say_so(where: VirtFacts) -> None:
+    node = board(*fabric("not_started"), nvswitches=0)
+    commands = judge(node)["gpu.fabric_not_ready"].remedy.commands
+    assert not any("host" in command for command in commands)
+    node = replace(node, facts=replace(node.facts, virt=where))
+    commands = judge(node)["gpu.fabric_not_ready"].remedy.commands
+    assert commands
+    assert all(command.endswith("# on the host") for command in commands)
 
 
 @pytest.mark.parametrize(

@@ -165,13 +165,39 @@ def test_a_node_without_counters_is_not_waited_for(
     assert (rises(facts), facts.window_seconds) == ([None, None], None)
 
 
-def test_a_device_that_came_back_meanwhile_has_no_rise(
+def test_all_that_a_device_counts_after_its_reset_is_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tree = {**SLOT, **counted(CARD_PLACE, AFTER), **counted(ROOT, QUIET)}
-    later = counted(CARD_PLACE, BEFORE)
+    before = counters({"RxErr": 5000})
+    tree = {**SLOT, **counted(CARD_PLACE, before), **counted(ROOT, QUIET)}
+    later = counted(CARD_PLACE, counters({"RxErr": 3}, None, {"DLP": 2}))
     while_sleeping(monkeypatch, "nodecheck.checks.pcie.aer", tmp_path, later)
-    assert rises(probe(Reader(live_tree(tree, tmp_path), "pcie"))) == [None, NOTHING]
+    rise = Errors(
+        correctable=3,
+        nonfatal=0,
+        fatal=2,
+        correctable_names={"RxErr": 3},
+        fatal_names={"DLP": 2},
+    )
+    assert rises(probe(Reader(live_tree(tree, tmp_path), "pcie"))) == [rise, NOTHING]
+
+
+def test_a_large_count_is_kept(node: Node) -> None:
+    found = errors(QUIET | {"aer_dev_fatal": f"DLP {10**17}\nTOTAL_ERR_FATAL {10**17}\n"}, node)
+    assert found is not None
+    assert (found.fatal, found.fatal_names) == (10**17, {"DLP": 10**17})
+
+
+@pytest.mark.parametrize("name", ["DLP", "TOTAL_ERR_FATAL"])
+def test_a_count_that_cannot_be_is_a_gap_of_its_device(name: str, node: Node) -> None:
+    files = QUIET | {"aer_dev_fatal": f"{name} {(1 << 64) - 1}\nTOTAL_ERR_FATAL 0\n"}
+    tree = {**SLOT, **counted(CARD_PLACE, files), **counted(ROOT, QUIET)}
+    reader = Reader(node(tree), "pcie")
+    facts = probe(reader)
+    assert [hop.aer is None for hop in facts.paths[0].hops] == [True, False]
+    (gap,) = [gap for gap in reader.gaps if gap.field == "paths.hops.aer"]
+    assert gap.reason is Reason.FAILED
+    assert gap.detail == f"{CARD}: {name} is {(1 << 64) - 1}, which cannot be"
 
 
 def test_a_capture_holds_the_second_sample(node: Node) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec.structs import replace
 
 from nodecheck.checks.cuda import answer, figures, plan
-from nodecheck.checks.cuda.facts import WORDS, CudaFacts, CudaProbe
+from nodecheck.checks.cuda.facts import CudaFacts, CudaProbe, Failed, copies_of
 from nodecheck.checks.cuda.plan import Leg
 from nodecheck.checks.cuda.subjects import (
     HOST_BUFFER_BYTES,
@@ -27,7 +27,7 @@ from nodecheck.machine.cuda import Copied, Copies, Copy
 from nodecheck.machine.reader import Reader
 from nodecheck.model import Reason, Struct, Transfer
 from nodecheck.policy import Thresholds
-from nodecheck.units import MIB, gib, listed
+from nodecheck.units import MIB, gib
 
 HOST_BUFFERS = 4
 """Times its buffer that a copy may take of the host's memory, a card."""
@@ -88,6 +88,8 @@ def run(
         _note(reader, left)
         if not subjects:
             return _skipped(reader, "CUDA lists none of the cards", found)
+        wanted = tuple(gpu.pci_address for gpu in cards if gpu.pci_address)
+        found = replace(found, wanted=wanted)
         expected = len(granted(facts))
         return _Session(reader, found, subjects, expected).run(wish.max_seconds, progress)
 
@@ -171,7 +173,7 @@ class _Session:
             if measured:
                 self.transfers.append(figures.transfer(step, copied, self.subjects))
             if copied.error is not None or not measured:
-                self._failed(step, copied)
+                self._failed(step, copied, copies)
         return copies
 
     def _not_copied(self, steps: Sequence[Step], copies: Copies) -> list[Step]:
@@ -194,7 +196,8 @@ class _Session:
         """The legs after the one in which the child died, where it died of CUDA."""
         last = steps[max(copies.begun - 1, 0)].leg
         if not any(copied.error == cuda.UNFINISHED for copied in copies.copied):
-            self.reader.gap("transfers", Reason.FAILED, f"{last.about}: {copies.message}")
+            where = f"{copies.call}: " if copies.call else ""
+            self.reader.gap("transfers", Reason.FAILED, f"{last.about}: {where}{copies.message}")
         left = list(steps[copies.begun :])
         again = [step for step in left if step.leg is not last]
         if copies.error != cuda.CHILD_DIED or not copies.begun:
@@ -202,17 +205,42 @@ class _Session:
         self._left_out([step for step in left if step not in again], "not tried after that")
         return again
 
-    def _failed(self, step: Copy, copied: Copied) -> None:
+    def _failed(self, step: Copy, copied: Copied, copies: Copies) -> None:
         subject = self.subjects.get(copied.card)
         where = subject.gpu.label if subject else f"card {copied.card}"
-        reason = Reason.TIMEOUT if copied.error == cuda.UNFINISHED else Reason.FAILED
+        unfinished = copied.error == cuda.UNFINISHED
+        reason = Reason.TIMEOUT if unfinished and copies.hung else Reason.FAILED
         why = copied.message or f"{copied.call}: error {copied.error}"
-        words = f"{where}: copies {WORDS.get(step.name, step.name)}: {why}"
-        self.reader.gap("transfers", reason, words)
+        if unfinished and len(_unfinished(copies)) > 1 and not copies.hung:
+            # each thread of those that copy at once is in some function: it tells nothing
+            why = "not finished, for the process died in a copy of one of the cards"
+        elif unfinished and copied.call:
+            why = f"{copied.call}: {why}"
+        self.reader.gap("transfers", reason, f"{where}: {copies_of([step.name])}: {why}")
+        died = unfinished and copied.call and copies.error == cuda.CHILD_DIED
+        of_cuda = copied.error is not None and copied.error > 0
+        if subject and (of_cuda or died or (unfinished and copied.call and copies.hung)):
+            self._note_failed(subject, step, copied, hung=copies.hung and unfinished)
+
+    def _note_failed(self, subject: Subject, step: Copy, copied: Copied, *, hung: bool) -> None:
+        """Keep what the card or its driver failed, for a rule to judge."""
+        peer = step.peers[step.cards.index(copied.card)] if step.peers else None
+        error = copied.error if copied.error and copied.error > 0 else None
+        failed = Failed(
+            card=subject.address,
+            name=step.name,
+            peer=None if peer is None else self.subjects[peer].address,
+            cards=len(step.cards),
+            error=error,
+            call=copied.call,
+            message=copied.message,
+            hung=hung,
+        )
+        self.facts = replace(self.facts, failed=(*self.facts.failed, failed))
 
     def _hung(self, steps: Sequence[Step], copies: Copies) -> None:
         """A driver that lets copies hang is what programs get."""
-        unfinished = [c for c in copies.copied if c.error == cuda.UNFINISHED]
+        unfinished = _unfinished(copies)
         message = copies.message or "no answer"
         call = next((c.call for c in unfinished if c.call), copies.call)
         self.facts = replace(
@@ -233,6 +261,10 @@ class _Session:
     def _left_out(self, steps: Iterable[Step], why: str) -> None:
         """A gap a leg."""
         for about, group in itertools.groupby(steps, lambda step: step.leg.about):
-            names = dict.fromkeys(WORDS[step.copy.name] for step in group)
-            text = f"{about}: {why}: copies {listed(list(names), last='and')}"
-            self.reader.gap("transfers", Reason.ABSENT, text)
+            names = copies_of(step.copy.name for step in group)
+            self.reader.gap("transfers", Reason.ABSENT, f"{about}: {why}: {names}")
+
+
+def _unfinished(copies: Copies) -> list[Copied]:
+    """The cards' parts in which the child hung or died."""
+    return [copied for copied in copies.copied if copied.error == cuda.UNFINISHED]

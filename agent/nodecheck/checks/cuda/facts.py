@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from nodecheck.model import Struct, Transfer
+from nodecheck.units import listed
 
 TO_CARD, FROM_CARD = "host_to_device", "device_to_host"
 PAGEABLE = "_pageable"
@@ -16,9 +19,33 @@ WORDS = {
     FROM_CARD + PAGEABLE: "from the card to pageable memory",
     PEER: "to another card",
     COPY: "on the card",
-    READ: "reading it",
 }
-"""What the same is in a sentence."""
+"""What a copy is in a sentence; READ is none."""
+
+
+def copies_of(names: Iterable[str]) -> str:
+    """Write "copies to the card and from the card, reads of its memory"."""
+    each = tuple(dict.fromkeys(names))
+    copies = listed([WORDS.get(name, name) for name in each if name != READ], last="and")
+    said = (f"copies {copies}" if copies else "", "reads of its memory" if READ in each else "")
+    return ", ".join(filter(None, said))
+
+
+class Failed(Struct, frozen=True, kw_only=True):
+    """A copy that a card failed: `name` is as Transfer's, `cards` how many copied at once.
+
+    `error`, `call` and `message` are as CudaFacts'; `error` is None where the process died in the
+    call, or hung there (`hung`). `peer` is the card that it copied to.
+    """
+
+    card: str
+    name: str
+    peer: str | None = None
+    cards: int = 1
+    error: int | None = None
+    call: str | None = None
+    message: str | None = None
+    hung: bool = False
 
 
 class CudaFacts(Struct, frozen=True, kw_only=True):
@@ -31,6 +58,8 @@ class CudaFacts(Struct, frozen=True, kw_only=True):
     where nobody looked. `capabilities` are the words of NVIDIA_DRIVER_CAPABILITIES, which says what
     of the driver a container gets; None where it is not set.
     `skipped` says why nothing was copied, `interrupted` that the user ended the copies.
+    `wanted` are the PCI addresses of the cards that were to be measured, `failed` the copies that
+    failed there.
     """
 
     state: str | None = None
@@ -44,6 +73,8 @@ class CudaFacts(Struct, frozen=True, kw_only=True):
     skipped: str | None = None
     warnings: tuple[str, ...] = ()
     interrupted: bool | None = None
+    wanted: tuple[str, ...] = ()
+    failed: tuple[Failed, ...] = ()
 
 
 class CudaProbe(Struct, frozen=True, kw_only=True):

@@ -29,8 +29,7 @@ def judge_vram(seen: Seen) -> Iterator[Finding]:
         summary=f"GPU memory copies at {gb_per_second(worst.median_bytes_per_second)}, "
         f"{percent(share)} of its rate",
         evidence=tuple(piece for each in slow for piece in _evidence(seen, *each)),
-        impact=f"Decode is bound by this memory: expect {percent(share / USUAL_SHARE)} of the "
-        "tokens a second that the card should give",
+        impact=_vram_impact(seen, gpu, share, rate),
         remedy=Remedy(
             text="Look for a lock on the memory clock and for a lowered power limit, and take them "
             "back; then reset the card and measure again. If it stays, compare with a card of the "
@@ -57,6 +56,24 @@ def _slow(seen: Seen) -> Iterator[tuple[Gpu, Transfer, float]]:
         explained = set(SLOWDOWNS) & set(gpu.clocks_event_reasons or ())
         if copied.median_bytes_per_second < least * rate and not explained:
             yield gpu, copied, rate
+
+
+def _vram_impact(seen: Seen, gpu: Gpu, share: float, rate: float) -> str:
+    """Decode reads: where reads alone are well it is not what suffers."""
+    read = alone(seen.transfers, READ, gpu.pci_address or "")
+    if read is not None and not read.flags:
+        reached = read.median_bytes_per_second
+        if reached >= seen.policy.thresholds.vram_rate_share * rate:
+            return (
+                f"What writes to this memory takes {USUAL_SHARE / share:.1f} times as long. Reads "
+                f"alone reach {gb_per_second(reached)}, {percent(reached / rate)}: decode, which "
+                "reads, need not suffer"
+            )
+        share = reached / rate
+    return (
+        f"Decode is bound by this memory: expect {percent(share / USUAL_SHARE)} of the tokens a "
+        "second that the card should give"
+    )
 
 
 def _evidence(seen: Seen, gpu: Gpu, copied: Transfer, rate: float) -> Iterator[Evidence]:
@@ -108,7 +125,7 @@ def _changed(seen: Seen, bad: list[Transfer]) -> Finding:
         subject=listed(_labels(seen, cards)),
         summary=f"Data was changed by copies on {count(len(cards), 'card')}",
         evidence=tuple(
-            _not_intact(each, f"{each.card}: a copy {WORDS.get(each.name, each.name)}")
+            _not_intact(each, f"{each.card}: a copy {WORDS.get(each.name, 'that was read')}")
             for each in bad
         ),
         impact="Weights and results on this card are wrong without any error; none of what it "

@@ -125,10 +125,23 @@ def pairs(number: int) -> list[tuple[int, int]]:
 
 
 def shortened(found: Sequence[Leg], most_seconds: float) -> list[Leg]:
-    """The legs with shorter samples where they would take longer than that."""
+    """The legs where they would take longer than that: shorter samples, every card's link first."""
     whole = sum(leg.seconds for leg in found)
-    share = 1.0 if whole <= most_seconds else max(LEAST_SHARE, most_seconds / whole)
-    return [
+    if whole <= most_seconds:
+        return list(found)
+    share = max(LEAST_SHARE, most_seconds / whole)
+    short = [
         replace(leg, steps=tuple(replace(s, seconds=share * s.seconds) for s in leg.steps))
         for leg in found
     ]
+    single = [leg for leg in short if leg.contexts]
+    links = [replace(leg, steps=tuple(s for s in leg.steps if _is_link(s))) for leg in single]
+    others = [
+        replace(leg, steps=tuple(s for s in leg.steps if not _is_link(s)), contexts=0)
+        for leg in single
+    ]
+    return [*links, *others, *(leg for leg in short if not leg.contexts)]
+
+
+def _is_link(step: Copy) -> bool:
+    return step.name in _TOGETHER

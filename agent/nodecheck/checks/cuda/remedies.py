@@ -48,7 +48,20 @@ _REBOOT = Remedy(
 
 SILENT = Cause(summary="CUDA does not answer", remedy=_REBOOT)
 
-HANGS_IN_COPY = Cause(summary="CUDA hangs in a copy", remedy=_REBOOT)
+HANGS_IN_COPY = Cause(
+    summary="CUDA hangs in a copy",
+    remedy=_REBOOT,
+    impact="Programs start on {cards} and hang in their copies: weights never arrive, or requests "
+    "stand still without an error",
+)
+
+FAILS_COPIES = Remedy(
+    text="Take the card out of service, read the driver's log, reset the card and measure again. "
+    "If it comes back, have the card, its slot and its power inspected",
+    action=Action.RESET_GPU,
+    commands=(_DRIVERS_LOG,),
+    cost="Work on the card ends; seconds",
+)
 
 ASLEEP = Cause(
     summary="CUDA did not answer in time: the cards were asleep",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nodecheck.checks.cuda import remedies
 from nodecheck.checks.cuda.causes import WITHOUT_UVM, cause_of, is_left_out
+from nodecheck.checks.cuda.fail_rules import hung_in, judge_failing, names_of
 from nodecheck.checks.cuda.remedies import NOT_READY, UNAVAILABLE, Cause
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.seen import Seen
@@ -16,7 +18,7 @@ _IN_ORDER = "completed"
 
 
 def judge_unavailable(seen: Seen) -> Iterator[Finding]:
-    """CUDA that does not start, or starts without a card that the driver has."""
+    """CUDA that does not start, starts without a card that the driver has, or fails copies."""
     cards = [g for g in seen.facts.gpus if g.vendor == "nvidia" and seen.facts.grants(g)]
     if seen.facts.gpu.state != "ok" or not cards or _has_other_cause(seen, cards):
         return
@@ -27,6 +29,8 @@ def judge_unavailable(seen: Seen) -> Iterator[Finding]:
             yield _without_cards(seen, missing)
     elif state is not None:
         yield _dead(seen, cards, cause_of(seen))
+    if state in ("ok", "unresponsive"):
+        yield from judge_failing(seen)
 
 
 def _has_other_cause(seen: Seen, cards: list[Gpu]) -> bool:
@@ -47,6 +51,13 @@ def _fabric_says_it(seen: Seen, cards: list[Gpu]) -> bool:
 
 
 def _dead(seen: Seen, cards: list[Gpu], cause: Cause) -> Finding:
+    summary = cause.summary
+    hung, copies = hung_in(seen)
+    if hung and cause is remedies.HANGS_IN_COPY:
+        basis = f"CUDA started; {copies} did not end"
+        cards, summary = hung, f"CUDA hangs in {copies}: {names_of(hung) or hung[0].label}"
+    else:
+        basis = f"NVML answers for {count(len(cards), 'card')}: the driver is there"
     cuda, log = seen.facts.cuda, seen.facts.kernel_log
     number = "" if cuda.error is None else f" (error {cuda.error})"
     told = cuda.message or cuda.state or "no answer"
@@ -55,7 +66,7 @@ def _dead(seen: Seen, cards: list[Gpu], cause: Cause) -> Finding:
             value=f"{cuda.call or 'libcuda.so.1'}: {told}{number}",
             source="libcuda.so.1",
             expected="success",
-            basis=f"NVML answers for {count(len(cards), 'card')}: the driver is there",
+            basis=basis,
         )
     ]
     if cuda.uvm is False and cuda.error in WITHOUT_UVM:
@@ -73,7 +84,7 @@ def _dead(seen: Seen, cards: list[Gpu], cause: Cause) -> Finding:
         id="gpu.cuda_unavailable",
         severity=cause.severity,
         subject=listed([gpu.label for gpu in cards]),
-        summary=cause.summary,
+        summary=summary,
         evidence=tuple(evidence),
         impact=cause.impact.format(cards=count(len(cards), "card")),
         remedy=cause.remedy_of(seen),

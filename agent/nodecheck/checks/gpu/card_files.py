@@ -20,7 +20,9 @@ STRONGEST_WATTS = 5000.0
 FASTEST_MHZ = 20_000
 """Above these stands no value but a register's all ones, or nonsense."""
 
-_ALL_ONES = ((1 << 32) - 1, (1 << 64) - 1)
+_ALL_ONES = (1 << 32) - 1
+_MOST = 10**15
+"""Above any count of a card, and any size in bytes."""
 
 Reasons = tuple[str, ...]
 Refusals = dict[str, tuple[Reason, str]]
@@ -62,8 +64,12 @@ class CardFiles:
         return text.strip().strip("\0").strip() or None
 
     def number(self, name: str, member: str | None = None) -> int | None:
-        """A count; a negative one and a register's all ones are none."""
-        return count_of(self.text(name, member))
+        """A count; a negative one and a register's all ones are none, and of `member` a gap."""
+        text = self.text(name, member)
+        value = count_of(text)
+        if value is None and member is not None and text is not None and _is_number(text):
+            self.refusals.setdefault(member, (Reason.FAILED, impossible(text)))
+        return value
 
     def celsius(self, name: str, member: str | None = None) -> int | None:
         """A temperature that stands there in thousandths."""
@@ -109,9 +115,18 @@ class CardFiles:
 
 def count_of(text: str | None) -> int | None:
     """A count, unless it is what a register without one reads."""
-    if text is None or not (text.isascii() and text.isdigit() and len(text) <= 20):
+    if text is None or not (_is_number(text) and len(text) <= len(str(_MOST))):
         return None
-    return int(text) if int(text) not in _ALL_ONES else None
+    return int(text) if 0 <= int(text) <= _MOST and int(text) != _ALL_ONES else None
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.removeprefix("-").isdigit()
+
+
+def impossible(value: object) -> str:
+    """The words of a gap for a number that cannot be true."""
+    return f"impossible value {str(value)[:24]}"
 
 
 def confirmed(

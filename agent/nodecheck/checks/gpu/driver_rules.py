@@ -294,12 +294,18 @@ def _is_unlisted(gpu: Gpu, seen: Seen) -> bool:
     A card without a driver may be kept for a guest: then only the driver's log tells of a fault.
     """
     listed = bool(set(gpu.seen_by) & {"nvml", "nvidia-smi"})
-    if seen.facts.gpu.state != "ok" or listed or gpu.lost:
+    if seen.facts.gpu.state != "ok" or listed or gpu.lost or _lists_nameless(seen):
         return False
     if gpu.driver is None:
         key = card_key(gpu.pci_address)
         return any(card_key(line) == key for line in seen.facts.kernel_log.driver_errors)
     return gpu.driver == "nvidia" and bool(gpu.granted)
+
+
+def _lists_nameless(seen: Seen) -> bool:
+    """Whether the driver lists a card whose address it does not tell: it may be any."""
+    cards = (gpu for gpu in ours(seen) if gpu.vendor == NVIDIA)
+    return any(gpu.pci_address is None for gpu in cards)
 
 
 def _failed(seen: Seen, cards: list[Gpu]) -> bool:

@@ -130,7 +130,8 @@ class Gpu(Struct, frozen=True, kw_only=True):
     never 0 on a card that worked, so it proves nothing by itself. Volatile counts begin with the
     driver, aggregate ones with the card. `remap_banks` counts memory banks by the spare rows that
     they have left (max, high, partial, low, none). `recovery_action` is what the driver asks for:
-    none, reset_gpu, reboot, drain_p2p, drain_and_reset, recover_imex, reset_bus.
+    none, reset_gpu, reboot, drain_p2p, drain_and_reset, recover_imex, reset_bus, or `action 99` by
+    its number.
     `nvlinks` is empty for a card without any, None where that is not known. `pcie_errors` are
     NVML's counts by name, `compute_mode` is default, exclusive_thread (old drivers),
     exclusive_process or prohibited, `performance_level` amdgpu's (auto, low, high, manual, ...).

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from nodecheck.checks.gpu import nvml_words, readings
+from nodecheck.checks.gpu import nvml_bounds, nvml_words, readings
 from nodecheck.checks.gpu.facts import (
     Fabric,
     Gpu,
@@ -80,10 +80,12 @@ def facts_of(answer: nvml.Answer) -> GpuFacts:
     )
 
 
-def state_of(answer: nvml.Answer) -> str:
+def state_of(answer: nvml.Answer) -> str | None:
     """The state of the driver, as GpuFacts.state."""
     if answer.hung:
         return "unresponsive"
+    if answer.error == nvml.NOT_ASKED:
+        return None
     return "ok" if answer.error is None else _STATES.get(answer.error, "failed")
 
 
@@ -104,7 +106,8 @@ def gpus_of(answer: nvml.Answer) -> list[Gpu]:
 
 
 def gpu_of(device: Device, process_names: Mapping[int, str]) -> Gpu:
-    """One card's facts."""
+    """One card's facts, without numbers that cannot be true."""
+    device, _ = nvml_bounds.believable(device)
     values = device.values
     return Gpu(
         index=device.index,
@@ -127,14 +130,14 @@ def gpu_of(device: Device, process_names: Mapping[int, str]) -> Gpu:
         persistence=_flag(device.persistence),
         memory_bytes=device.memory_total,
         memory_used_bytes=device.memory_used,
-        unified_memory="memory" in device.unsupported and device.mig != 1,
+        unified_memory=device.without_memory and device.mig != 1,
         memory_bus_bits=device.memory_bus_bits,
         bar1_bytes=device.bar1_total,
         processes=_processes(device, process_names),
-        memory_clock_mhz=device.memory_clock,
-        maximum_memory_clock_mhz=device.memory_clock_max,
-        sm_clock_mhz=device.sm_clock,
-        maximum_sm_clock_mhz=device.sm_clock_max,
+        memory_clock_mhz=device.memory_clock or None,
+        maximum_memory_clock_mhz=device.memory_clock_max or None,
+        sm_clock_mhz=device.sm_clock or None,
+        maximum_sm_clock_mhz=device.sm_clock_max or None,
         performance_state=_performance_state(device.performance_state),
         utilisation_share=_share(device.utilisation_percent),
         clocks_event_reasons=_reasons(device.clock_event_reasons),
@@ -165,7 +168,7 @@ def gpu_of(device: Device, process_names: Mapping[int, str]) -> Gpu:
         remapped_rows_correctable=device.remapped_correctable,
         remap_banks=device.remap_histogram,
         retired_pages=_retired_pages(device),
-        recovery_action=_word(nvml_words.RECOVERY_ACTIONS, _whole(values.get("recovery action"))),
+        recovery_action=_recovery_action(_whole(values.get("recovery action"))),
         link_generation=device.link_generation or None,
         link_generation_max=device.link_generation_max or None,
         link_generation_device_max=device.link_generation_device_max or None,
@@ -267,11 +270,7 @@ def _thermal(device: Device) -> Thermal | None:
 
 
 def _signed(value: float | None) -> int | None:
-    """Margins are signed numbers of 32 bits, whatever type the driver declares for them."""
-    if value is None:
-        return None
-    low = int(value) & 0xFFFFFFFF
-    return low - (1 << 32) if low >> 31 else low
+    return None if value is None else nvml_bounds.signed(value)
 
 
 def _retired_pages(device: Device) -> RetiredPages | None:
@@ -298,7 +297,7 @@ def _mig_instance(device: MigDevice) -> MigInstance:
 def _nvlink(link: Link) -> NvLink:
     return NvLink(
         link=link.number,
-        active=None if link.active is None else link.active != 0,
+        active=_flag(link.active),
         version=_word(nvml_words.LINK_VERSIONS, link.version),
         bytes_per_second=_times(link.speed or None, 1e6),
         remote=_word(nvml_words.LINK_REMOTES, link.remote_type),
@@ -328,7 +327,13 @@ def _ids(packed: int | None) -> str | None:
 
 
 def _flag(value: int | None) -> bool | None:
-    return None if value is None else value != 0
+    """0 and 1 are answers, and nothing else is."""
+    return value == 1 if value in (0, 1) else None
+
+
+def _recovery_action(code: int | None) -> str | None:
+    """A word that is not known is kept as its number: the driver asks for something."""
+    return None if code is None else nvml_words.RECOVERY_ACTIONS.get(code, f"action {code}")
 
 
 def _word(words: Mapping[int, T], code: int | None) -> T | None:

@@ -54,7 +54,8 @@ def note_gaps(
     silent = [gpu for gpu in ours if not is_told(gpu)]
     nvidia = [gpu for gpu in silent if gpu.vendor == NVIDIA]
     if nvidia:
-        reason = _REASONS.get(facts.state or "", Reason.ABSENT)
+        unasked = Reason.FAILED if facts.message else Reason.ABSENT
+        reason = _REASONS.get(facts.state or "", unasked)
         why = facts.message or (
             "not listed by the driver" if facts.state else "nvidia-smi: not here"
         )
@@ -63,8 +64,8 @@ def note_gaps(
     for gpu in others:
         if gpu.error is not None:
             reader.gap("gpus", Reason.TIMEOUT, f"{gpu.pci_address}: {gpu.error}")
-    if unasked := [gpu for gpu in others if gpu.error is None]:
-        reader.gap("gpus", Reason.UNSUPPORTED, _not_asked(unasked))
+    if no_reader := [gpu for gpu in others if gpu.error is None]:
+        reader.gap("gpus", Reason.UNSUPPORTED, _not_asked(no_reader))
     told = [gpu for gpu in ours if gpu not in silent]
     barred = [gpu for gpu in told if gpu.is_barred]
     for gpu in barred:
@@ -168,6 +169,8 @@ def _note_none(reader: Reader, facts: GpuFacts) -> None:
         reader.gap("*", Reason.ABSENT, detail)
     elif facts.state in _REASONS and facts.state != "missing":
         reader.gap("gpus", _REASONS[facts.state], f"{facts.source}: {facts.message}")
+    elif facts.state is None and facts.message:
+        reader.gap("gpus", Reason.FAILED, f"{facts.source}: {facts.message}")
 
 
 def _note_load(reader: Reader, told: list[Gpu]) -> None:

@@ -14,6 +14,8 @@ from nodecheck.units import count, gib, listed, percent
 _SIZE_NOISE = 0.01
 """Cards of one model differ by some MiB: firmware and rows that were remapped."""
 
+_CARDS_TOLD, _DIFFERENCES_TOLD = 3, 2
+"""In the summary; the evidence has them all."""
 
 Value = str | float | bool | None
 
@@ -70,12 +72,11 @@ def judge_likeness(seen: Seen) -> Iterator[Finding]:
     if not found:
         return
     cards = [gpu for gpu in ours(seen) if any(gpu in odd for _, odd, _ in found)]
-    names = list(dict.fromkeys(trait.name for trait, _, _ in found))
     yield Finding(
         id="gpu.cards_differ",
         severity=Severity.INFO,
         subject=labels(cards),
-        summary=f"Cards of one model differ in {listed(names)}",
+        summary=_summary(cards, found),
         evidence=tuple(
             evidence(
                 gpu,
@@ -94,6 +95,19 @@ def judge_likeness(seen: Seen) -> Iterator[Finding]:
         ),
         owner=Owner.OPERATOR,
     )
+
+
+def _summary(cards: Sequence[Gpu], found: Sequence[tuple[_Trait, list[Gpu], Value]]) -> str:
+    """The odd cards, and the first of what they have and the others have not."""
+    names = [gpu.label if gpu.index is None else f"GPU {gpu.index}" for gpu in cards]
+    differences = [
+        f"{trait.name} {listed(list(dict.fromkeys(trait.write(trait.read(gpu)) for gpu in odd)))} "
+        f"(not {trait.write(usual)})"
+        for trait, odd, usual in found
+    ]
+    verb = "differs" if len(cards) == 1 else "differ"
+    told = listed(differences, _DIFFERENCES_TOLD)
+    return f"{listed(names, _CARDS_TOLD)} {verb} from cards of the same model: {told}"
 
 
 def _groups(seen: Seen) -> list[list[Gpu]]:

@@ -32,15 +32,18 @@ def from_pci(device: PciDevice) -> Gpu:
 def together(sources: Sequence[Sequence[Gpu]], on_pci: Sequence[Gpu]) -> tuple[Gpu, ...]:
     """The cards of all sources; where two hold a member, the earlier source counts.
 
-    A card without an address is placed by its index: the driver numbers its cards by PCI address.
+    A card without an address is placed by its index, where a source names as many cards as there
+    are: the driver numbers its cards by PCI address. Two cards of one source are two cards.
     """
     cards: list[Gpu] = []
     for source in (*sources, on_pci):
+        earlier = list(range(len(cards)))
         for gpu in _placed(source, cards, on_pci):
-            at = next((n for n, card in enumerate(cards) if _same(card, gpu)), None)
+            at = next((n for n in earlier if _same(cards[n], gpu)), None)
             if at is None:
                 cards.append(gpu)
             else:
+                earlier.remove(at)
                 cards[at] = _joined(cards[at], gpu)
     return tuple(sorted(map(finished, cards), key=_order))
 
@@ -52,7 +55,8 @@ def _order(gpu: Gpu) -> tuple[bool, int, str]:
 def _same(card: Gpu, gpu: Gpu) -> bool:
     if card.pci_address is not None and gpu.pci_address is not None:
         return card.pci_address == gpu.pci_address
-    return card.index is not None and card.index == gpu.index
+    makers = {card.vendor, gpu.vendor} - {None}
+    return card.index is not None and card.index == gpu.index and len(makers) < 2
 
 
 def _placed(source: Sequence[Gpu], cards: Sequence[Gpu], on_pci: Sequence[Gpu]) -> Iterable[Gpu]:
@@ -61,16 +65,18 @@ def _placed(source: Sequence[Gpu], cards: Sequence[Gpu], on_pci: Sequence[Gpu]) 
     known = [c.pci_address for c in cards if c.pci_address and c.vendor == NVIDIA]
     bus = [g.pci_address for g in on_pci if g.vendor == NVIDIA and g.granted is not False]
     addresses = sorted(address for address in known or bus if address)
-    if not nameless or len(source) > len(addresses):
+    if not nameless or len(source) != len(addresses):
         return source
-    return [_with_address(gpu, position, addresses) for position, gpu in enumerate(source)]
-
-
-def _with_address(gpu: Gpu, position: int, addresses: Sequence[str]) -> Gpu:
-    number = gpu.index if gpu.index is not None else position
-    if gpu.pci_address is not None or number >= len(addresses):
-        return gpu
-    return msgspec.structs.replace(gpu, pci_address=addresses[number])
+    taken = {gpu.pci_address for gpu in source}
+    placed: list[Gpu] = []
+    for position, gpu in enumerate(source):
+        number = gpu.index if gpu.index is not None else position
+        free = number < len(addresses) and addresses[number] not in taken
+        if gpu.pci_address is None and free:
+            taken.add(addresses[number])
+            gpu = msgspec.structs.replace(gpu, pci_address=addresses[number])  # noqa: PLW2901
+        placed.append(gpu)
+    return placed
 
 
 def _is_open(name: str, value: object) -> bool:
@@ -96,17 +102,23 @@ def finished(gpu: Gpu) -> Gpu:
     product = products.find(gpu.pci_device_id, gpu.name, gpu.subsystem_id)
     product = product or other_products.find(gpu.pci_device_id, gpu.name)
     rate, source = vram_rate(gpu, product)
+    unified = _is_unified(gpu, product)
     return msgspec.structs.replace(
         gpu,
         name=gpu.name or _name(gpu, product),
-        unified_memory=gpu.unified_memory or bool(product and product.unified_memory),
-        chip_to_chip=gpu.chip_to_chip
-        or gpu.unified_memory
-        or bool(product and product.chip_to_chip),
+        unified_memory=unified,
+        chip_to_chip=gpu.chip_to_chip or unified or bool(product and product.chip_to_chip),
         product_lanes=product.lanes if product else None,
         vram_bytes_per_second=rate,
         vram_rate_source=source,
     )
+
+
+def _is_unified(gpu: Gpu, product: products.Product | None) -> bool:
+    """Of a product that is known the table counts: a driver may fail to tell of its memory."""
+    if product is None or (product.bytes_per_second is None and not product.unified_memory):
+        return gpu.unified_memory
+    return product.unified_memory
 
 
 def _name(gpu: Gpu, product: products.Product | None) -> str | None:

@@ -70,12 +70,19 @@ def judge_fabric(seen: Seen) -> Iterator[Finding]:
         summary="The fabric of NVLinks and NVSwitches is "
         + ("not ready" if unready or missing else "not healthy"),
         evidence=(*(_fabric(gpu) for gpu in (*unready, *ill)), *_manager(seen)),
-        impact=f"CUDA does not start on {count(len(cards), 'card')}"
+        impact=_blocked(cards, seen)
         if blocked
         else f"Traffic between {count(len(cards), 'card')} and their peers is slower or fails",
         remedy=_start_manager(seen, just_booted=bool(starting)),
         owner=Owner.OPERATOR,
     )
+
+
+def _blocked(cards: list[Gpu], seen: Seen) -> str:
+    """What CUDA said where it was asked, what it will say where it was not."""
+    if seen.facts.cuda.state is None:
+        return f"Programs do not start on {count(len(cards), 'card')} until it is ready"
+    return f"CUDA does not start on {count(len(cards), 'card')}"
 
 
 def _runs_cuda(gpu: Gpu, seen: Seen) -> bool:
@@ -123,17 +130,24 @@ def _start_manager(seen: Seen, *, just_booted: bool) -> Remedy:
         text = (
             f"After a boot wait a minute or two and look again. Then: {text[0].lower()}{text[1:]}"
         )
+    where = ""
     if seen.facts.virt.guest and not seen.facts.gpu.nvswitches:
+        where = "  # on the host"
         text = f"{text}. This guest has no NVSwitches: the manager runs on its host"
     elif seen.facts.virt.container is not None:
+        where = "  # on the host"
         text = f"{text}. It runs on the host, not in the container"
+    if seen.facts.gpu.confidential_compute and seen.facts.cuda.error == CUDA_NOT_READY:
+        text = (
+            f"{text}. Confidential computing is on: CUDA also waits until the cards are set ready"
+        )
     return Remedy(
         text=text,
         action=Action.CHANGE_SETTING,
         commands=(
-            "sudo systemctl enable --now nvidia-fabricmanager",
-            "nv-fabricmanager --version",
-            "sudo journalctl -u nvidia-fabricmanager -b",
+            f"sudo systemctl enable --now nvidia-fabricmanager{where}",
+            f"nv-fabricmanager --version{where}",
+            f"sudo journalctl -u nvidia-fabricmanager -b{where}",
         ),
         cost="Programs on the cards start anew",
     )
@@ -310,5 +324,7 @@ def _impact(cards: list[Gpu], down: list[tuple[Gpu, tuple[NvLink, ...]]]) -> str
     rate = max((link.bytes_per_second or 0.0 for link in _running(gpu)), default=0.0)
     if not active:
         return "Traffic between cards goes over PCIe, many times slower, or programs do not start"
-    told = f", {gb_per_second(active * rate)} of {gb_per_second(wired * rate)}" if rate else ""
+    told = (
+        f", {gb_per_second(active * rate)} of {gb_per_second(wired * rate)} one way" if rate else ""
+    )
     return f"{active} of {wired} links carry traffic{told}; programs on several cards may fail"

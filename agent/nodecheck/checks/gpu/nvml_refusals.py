@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nodecheck.checks.gpu import nvml_words
+from nodecheck.checks.gpu import nvml_bounds, nvml_words
 from nodecheck.checks.gpu.card_files import Refusals
 from nodecheck.machine.nvml_codes import NO_PERMISSION, NOT_SUPPORTED
 from nodecheck.machine.nvml_fields import Device
@@ -78,7 +78,7 @@ Of several fields it is the leading one.
 
 
 def refusals(device: Device) -> Refusals:
-    """A member of Gpu -> why NVML does not tell it: no such thing, or an error that is kept."""
+    """A member of Gpu -> why NVML does not tell it: none, an error, or an absurd number."""
     why: Refusals = {}
     for member, field in MEMBERS.items():
         if field in device.errors:
@@ -87,4 +87,4 @@ def refusals(device: Device) -> Refusals:
             why[member] = (reason, nvml_words.error(code))
         elif field in device.unsupported:
             why[member] = (Reason.UNSUPPORTED, nvml_words.error(NOT_SUPPORTED))
-    return why
+    return {**why, **nvml_bounds.believable(device)[1]}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
+from nodecheck.checks.gpu.card_files import HOTTEST_CELSIUS
 from nodecheck.checks.gpu.nvml_words import ERRORS
+from nodecheck.machine.nvml_codes import ALL_ONES
 from nodecheck.machine.pci import WIDTH_LIMIT
 from nodecheck.units import MIB
 
@@ -93,13 +95,14 @@ def integer(text: str | None) -> int | None:
 def count(text: str | None) -> int | None:
     """A whole number of up to 18 digits: `4`, `192 bank(s)`."""
     match = _COUNT.fullmatch((text or "").strip())
-    return int(match[1]) if match else None
+    return int(match[1]) if match and int(match[1]) not in ALL_ONES else None
 
 
 def degrees(text: str | None) -> int | None:
     """`61 C`, and for margins `-8 C` or `+9 C`."""
     match = _DEGREES.fullmatch((text or "").strip())
-    return int(match[1]) if match else None
+    value = int(match[1]) if match else None
+    return value if value is not None and abs(value) <= HOTTEST_CELSIUS else None
 
 
 def seconds(text: str | None) -> float | None:
@@ -215,6 +218,7 @@ def reason_names(mask: int) -> tuple[str, ...]:
 
 
 def reason_mask(text: str | None) -> tuple[str, ...] | None:
-    """`0x0000000000000004` as names."""
+    """`0x0000000000000004` as names; all ones are no mask."""
     match = re.fullmatch(r"0x([0-9A-Fa-f]{1,16})", (text or "").strip())
-    return reason_names(int(match[1], 16)) if match else None
+    mask = int(match[1], 16) if match else None
+    return None if mask is None or mask in ALL_ONES else reason_names(mask)

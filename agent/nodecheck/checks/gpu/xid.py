@@ -244,12 +244,15 @@ def _recovery(event: Xid) -> Meaning | None:
     if value == 0:
         return None
     severity = Severity.INFO if event.recovered else Severity.CRITICAL
-    return asked(RECOVERY_ACTIONS.get(value, ""))._replace(severity=severity)
+    return asked(RECOVERY_ACTIONS.get(value, f"action {value}"))._replace(severity=severity)
 
 
 def asked(recovery_action: str) -> Meaning:
     """What the driver wants done with a card, by the name of it in Gpu.recovery_action."""
-    step, action = RECOVERY_STEPS.get(recovery_action, ("read the driver's log", Action.NONE))
+    if recovery_action not in RECOVERY_STEPS:
+        text = f"the driver asks for recovery {recovery_action}"
+        return Meaning(text, Severity.CRITICAL, "see its manual", Action.NONE)
+    step, action = RECOVERY_STEPS[recovery_action]
     return Meaning("the driver asks for recovery", Severity.CRITICAL, step, action)
 
 

@@ -215,8 +215,9 @@ def _group_evidence(seen: Seen, group: list[Told]) -> Evidence:
 def _asked_evidence(gpu: Gpu, meaning: xid.Meaning) -> Evidence:
     errors = gpu.ecc_volatile_uncorrectable
     counted = f", {count(errors, 'uncorrectable memory error')}" if errors else ""
+    asked = (gpu.recovery_action or "").removeprefix("action ")
     return Evidence(
-        value=f"{gpu.label}: recovery action {gpu.recovery_action}{counted}",
+        value=f"{gpu.label}: recovery action {asked}{counted}",
         source=from_driver(gpu),
         expected="none",
         basis=f"{meaning.text}; {meaning.step}",

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from nodecheck.checks.pcie.facts import Errors
 from nodecheck.machine.pci import SYSFS
 from nodecheck.machine.reader import Reader
-from nodecheck.model import Struct
+from nodecheck.model import Reason, Struct
+from nodecheck.ranges import LARGEST
 
 WINDOW_SECONDS = 1.0
 """Between the samples; in a capture that does not hold the clock too."""
@@ -69,11 +70,7 @@ def rises(reader: Reader, earlier: Sample) -> tuple[dict[str, Errors], float | N
     if reader.host.live:
         time.sleep(max(0.0, earlier.at + WINDOW_SECONDS - time.monotonic()))
     later = _sample(reader, earlier.errors, "" if reader.host.live else ".2")
-    found = {
-        address: rise
-        for address, errors in later.errors.items()
-        if (rise := _rise(earlier.errors[address], errors)) is not None
-    }
+    found = {a: _rise(earlier.errors[a], errors) for a, errors in later.errors.items()}
     return found, _seconds(earlier.uptime, later.uptime) if found else None
 
 
@@ -87,13 +84,17 @@ def _sample(reader: Reader, addresses: Iterable[str], suffix: str) -> Sample:
 
 
 def _errors(reader: Reader, here: str, suffix: str) -> Errors | None:
-    """None where the kernel does not count all three kinds."""
+    """None where the kernel does not count all three kinds, or counts what cannot be."""
     totals: dict[str, int] = {}
     names: dict[str, dict[str, int]] = {}
     for kind, total in _TOTALS.items():
         text = reader.text(f"{here}/aer_dev_{kind}{suffix}", None) or ""
         named = names.setdefault(kind, {})
         for name, count in _lines(text):
+            if count >= LARGEST:
+                said = f"{here.rpartition('/')[2]}: {name} is {count}, which cannot be"
+                reader.gap("paths.hops.aer", Reason.FAILED, said)
+                return None
             if name == f"TOTAL_ERR_{total}":
                 totals[kind] = count
             elif count:
@@ -113,12 +114,12 @@ def _errors(reader: Reader, here: str, suffix: str) -> Errors | None:
 def _lines(text: str) -> Iterable[tuple[str, int]]:
     """`RxErr 3`, `Receiver Error 3`: the last word is the number."""
     for line in text.splitlines()[:_LINES]:
-        if match := re.fullmatch(r"([A-Za-z][\w\[\] -]{0,39}?) +([0-9]{1,17})", line.strip()):
+        if match := re.fullmatch(r"([A-Za-z][\w\[\] -]{0,39}?) +([0-9]{1,20})", line.strip()):
             yield _SHORT.get(match[1], match[1]), int(match[2])
 
 
-def _rise(before: Errors, after: Errors) -> Errors | None:
-    """None where a counter fell: the device was taken away and came back."""
+def _rise(before: Errors, after: Errors) -> Errors:
+    """Where a counter fell the device was reset: all that it counts now came after."""
     names = (
         _more(before.correctable_names, after.correctable_names),
         _more(before.nonfatal_names, after.nonfatal_names),
@@ -134,7 +135,7 @@ def _rise(before: Errors, after: Errors) -> Errors | None:
     )
     totals = (rise.correctable, rise.nonfatal, rise.fatal)
     lowest = min(*totals, *(count for kind in names for count in kind.values()))
-    return rise if lowest >= 0 else None
+    return rise if lowest >= 0 else after
 
 
 def _more(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:

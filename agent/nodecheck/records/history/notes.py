@@ -75,7 +75,8 @@ def _few_measurements(rates: Sequence[Series]) -> Iterator[str]:
         disturbed = f", and {others:,} disturbed" if others else ""
         yield (
             f"Drift needs {drift.POINTS_MIN} undisturbed measurements an hour apart, on "
-            f"{drift.DAYS_BEFORE + 1} days; {_there(few, rates, 'figures')} {len(clean)} on "
+            f"{drift.DAYS_BEFORE + 1} days; "
+            f"{_there(few, rates, 'figures', len(clean))} {len(clean)} on "
             f"{count(days, 'day')}{disturbed}"
         )
 
@@ -87,19 +88,19 @@ def _short_of_room(rooms: Sequence[Series]) -> Iterator[str]:
         number, seconds = len(longest.times), longest.times[-1] - longest.times[0]
         would_do = number > forecast.LOSSES_MIN and seconds >= forecast.SHORTEST_SECONDS
         yield (
-            f"A forecast needs {forecast.LOSSES_MIN + 1} snapshots spread over "
+            f"A forecast needs {forecast.LOSSES_MIN + 1} snapshots an hour apart, over "
             f"{count(forecast.SHORTEST_SECONDS // HOUR, 'hour')}; "
-            f"{_there(few, rooms, 'figures of free space')} {number} over "
+            f"{_there(few, rooms, 'figures of free space', number)} {number} over "
             f"{count(seconds // HOUR, 'hour')}{', but too unevenly spread' if would_do else ''}"
         )
     elif not rooms:
         yield "A forecast needs the free space of a file system; no snapshot holds any"
 
 
-def _there(few: Sequence[Series], every: Sequence[Series], noun: str) -> str:
+def _there(few: Sequence[Series], every: Sequence[Series], noun: str, number: int) -> str:
     """There are, or some of the figures have at most."""
     if len(few) == len(every):
-        return "there are"
+        return "there is" if number == 1 else "there are"
     return f"{len(few)} of {len(every)} {noun} had at most"
 
 

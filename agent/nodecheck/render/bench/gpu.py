@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from nodecheck.checks.cuda.facts import COPY, FROM_CARD, PAGEABLE, PEER, READ, TO_CARD
 from nodecheck.checks.cuda.limits import (
     COPYING,
@@ -16,7 +18,8 @@ from nodecheck.checks.cuda.limits import (
     redirecting,
     together,
 )
-from nodecheck.model import Severity, Struct, Transfer
+from nodecheck.checks.gpu.facts import MAKERS, Gpu
+from nodecheck.model import Finding, Severity, Struct, Transfer
 from nodecheck.policy import Thresholds
 from nodecheck.render.bench.figures import rate
 from nodecheck.report import Report
@@ -77,7 +80,13 @@ class Row(Struct, frozen=True, kw_only=True):
 
 def rows(report: Report) -> list[Row]:
     """The cards that were measured, in order."""
-    return [_row(report, address) for address in addresses(report.transfers)]
+    found = [_row(report, address) for address in addresses(report.transfers)]
+    names = [name for row in found for name in row.beside]
+    # at once is two or more: one that is left of those that copied together shows nothing
+    return [
+        replace(row, beside={n: each for n, each in row.beside.items() if names.count(n) > 1})
+        for row in found
+    ]
 
 
 def _row(report: Report, address: str) -> Row:
@@ -117,37 +126,83 @@ def _short(name: str) -> str:
 
 def sentence(report: Report, thresholds: Thresholds) -> str:
     """What it comes to: a fault, or that links and memory give what `thresholds` ask for."""
-    fault = next((f for f in report.findings if f.id in FAULTS and not _is_info(f.severity)), None)
-    if fault is not None:
-        return f"{fault.summary}."
+    if (worst := fault(report)) is not None:
+        return f"{worst.summary}."
     found = rows(report)
-    return sentence_of(
-        [*_links(found, thresholds.link_rate_share), *_memories(found), *_beside(found)]
-    )
+    links = _links(report, found, thresholds.link_rate_share)
+    return sentence_of([*links, *_memories(found), *_beside(found), *_left_alone(report)])
 
 
-def _is_info(severity: Severity) -> bool:
-    return severity is Severity.INFO
+def fault(report: Report) -> Finding | None:
+    """The gravest finding that the copies lead to, or that explains them; none that is an info."""
+    found = [f for f in report.findings if f.id in FAULTS and f.severity is not Severity.INFO]
+    return max(found, key=lambda f: f.severity.rank, default=None)
 
 
-def _links(found: list[Row], least_share: float) -> Iterator[str]:
+def granted(report: Report) -> tuple[Gpu, ...]:
+    """NVIDIA's cards that this process was given."""
+    facts = report.facts
+    return tuple(card for card in facts.gpus if card.vendor == "nvidia" and facts.grants(card))
+
+
+def why_none(report: Report) -> str:
+    """Why no card could be measured, where none is given to this process."""
+    cards = report.facts.gpus
+    if any(card.vendor == "nvidia" for card in cards):
+        return "no NVIDIA card is given to this process: nothing to measure"
+    others = [card for card in cards if card.vendor in MAKERS]
+    if not others:
+        return "this machine has no NVIDIA GPU: nothing to measure"
+    names = listed([card.label for card in others], 4)
+    return f"this machine has no NVIDIA GPU; copies to others are not measured yet: {names}"
+
+
+def unmeasured(report: Report) -> tuple[str, ...]:
+    """The cards that were to be measured, and whose link was not in both directions."""
+    known = {
+        row.address for row in rows(report) if TO_CARD in row.figures and FROM_CARD in row.figures
+    }
+    return tuple(card for card in report.facts.cuda.wanted if card not in known)
+
+
+def _left_alone(report: Report) -> Iterator[str]:
+    """Cards that were not to be measured: what they do is told below."""
+    wanted = report.facts.cuda.wanted
+    left = [card for card in granted(report) if card.pci_address not in wanted]
+    if wanted and left:
+        yield f"{count(len(left), 'card')} left alone"
+
+
+def _links(report: Report, found: list[Row], least_share: float) -> Iterator[str]:
     sent = [row.figures[TO_CARD].transfer for row in found if TO_CARD in row.figures]
     if not sent:
         return
+    missing, number = unmeasured(report), len(report.facts.cuda.wanted)
     least = " or more" if any("busy" in each.flags for each in sent) else ""
     rates = span([each.median_bytes_per_second for each in sent])
     limits = [row.limit for row in found if TO_CARD in row.figures]
     known = [limit for limit in limits if limit is not None and not limit.unjudged]
     clean = not any(each.flags for each in sent)
-    if len(known) == len(limits) and clean and min(_shares(found)) >= least_share:
+    whole = len(missing) < number or not missing
+    if whole and len(known) == len(limits) and clean and min(_shares(found)) >= least_share:
         allowed = span([limit.bytes_per_second for limit in known], unit=False)
-        whose = "every card's link" if len(sent) > 1 else "the card's link"
-        yield f"{whose} carries what it should: {rates} of {allowed}"
+        yield f"{_whose_link(len(sent), number, missing)} should: {rates} of {allowed}"
         return
     whose = f"copies to {count(len(sent), 'card')}" if len(sent) > 1 else "copies to the card"
+    if missing and number > 1:
+        whose = f"copies to {len(sent)} of {number} cards"
     why = next((limit.unjudged for limit in limits if limit and limit.unjudged), None)
     unknown = why or ("what its link carries is not known" if clean and not known else "")
     yield f"{whose} reach {rates}{least}" + (f" ({unknown})" if unknown else "")
+
+
+def _whose_link(sent: int, number: int, missing: Sequence[str]) -> str:
+    """Write "every card's link carries what it", or "2 of 3 cards' links carry what they"."""
+    both = number - len(missing)
+    if missing:
+        verb = "carries what it" if both == 1 else "carry what they"
+        return f"{both} of {number} cards' links {verb}"
+    return f"{'every' if sent > 1 else 'the'} card's link carries what it"
 
 
 def _shares(found: list[Row]) -> list[float]:
@@ -221,10 +276,10 @@ def peer_sentence(report: Report) -> str:
     if len(found) < number * (number - 1):
         said.append(f"{len(found)} of {number * (number - 1)} pairs were measured")
     if direct and not staged:
-        said.append("card to card without the host")
+        said.append("copies go from card to card without the host's memory")
     elif staged:
         pairs = f"{len(staged)} of {count(len(found), 'pair')}" if direct else "all pairs"
-        said.append(f"through the host's memory: {pairs}")
+        said.append(f"copies of {pairs} go through the host's memory")
     if why := _redirected(report):
         said.append(why)
     return sentence_of(said)

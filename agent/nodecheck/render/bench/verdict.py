@@ -42,8 +42,18 @@ FLAGS = {
 
 def findings(report: Report) -> tuple[Finding, ...]:
     """Those that the measurements lead to, or that explain them."""
-    ids = (*FOLLOWING, *(gpu.FOLLOWING if report.transfers or report.facts.cuda.state else ()))
+    ids = gpu.FOLLOWING if report.transfers or report.facts.cuda.state else ()
+    if ids and not _has_memory(report):
+        return tuple(f for f in report.findings if f.id in ids)
+    ids = (*FOLLOWING, *ids)
     return tuple(f for f in report.findings if f.id.startswith("mem.") or f.id in ids)
+
+
+def _has_memory(report: Report) -> bool:
+    """Whether the node's memory was measured, or was to be."""
+    dram = report.facts.dram
+    measured = report.measurements or report.latencies or dram.round_trips
+    return bool(measured or dram.skipped or dram.warnings)
 
 
 def is_interrupted(report: Report) -> bool:
@@ -80,13 +90,14 @@ def missing(report: Report, what: tuple[str, ...]) -> list[str]:
     asked |= {"cuda"} if gpu.PART in what and has_cards(report) else set()
     gaps = dict.fromkeys(gap.detail for gap in report.gaps if gap.check in asked)
     reasons = [detail for detail in gaps if not any(text in detail for text in told)]
+    if is_empty(report) and len(what) == 1 and not reasons:
+        return []  # the verdict says that, and why
     return [*([listed(without)] if without else []), *reasons]
 
 
 def has_cards(report: Report) -> bool:
     """Whether this process was given a card that could be measured."""
-    facts = report.facts
-    return any(card.vendor == "nvidia" and facts.grants(card) for card in facts.gpus)
+    return bool(gpu.granted(report))
 
 
 def verdict(
@@ -106,18 +117,18 @@ def _said(report: Report, what: tuple[str, ...], thresholds: Thresholds) -> str:
     if is_empty(report):
         return f"Nothing was measured: {_why_nothing(report, what)}."
     read, row = _best_read(report), next(iter(decode(report)), None)
+    cards = gpu.sentence(report, thresholds) if gpu.PART in what else ""
     parts = [_read_sentence(read), limit_sentence(row)]
     if not read and not row:
         parts += [_latency_sentence(report.latencies), _placement_sentence(placement(report, what))]
-    if gpu.PART in what:
-        parts.append(gpu.sentence(report, thresholds))
+    parts = [cards, *parts] if cards and gpu.fault(report) else [*parts, cards]
     return " ".join(filter(None, parts))
 
 
 def _why_nothing(report: Report, what: tuple[str, ...]) -> str:
     if tuple(what) == (gpu.PART,):
-        cuda = report.facts.cuda
-        return cuda.skipped or cuda.message or "no copy succeeded"
+        cuda, fault = report.facts.cuda, gpu.fault(report)
+        return cuda.skipped or (fault.summary if fault else cuda.message) or "no copy succeeded"
     return report.facts.dram.skipped or "the kernels did not run"
 
 
@@ -127,7 +138,8 @@ def _is_doubtful(report: Report) -> bool:
     flags = [each.flags for each in rates if each] or [each.flags for each in report.latencies]
     flags += [each.flags for each in report.transfers]
     disturbed = any(not DISTURBED.isdisjoint(each) for each in flags)
-    return is_empty(report) or is_interrupted(report) or disturbed
+    incomplete = bool(gpu.unmeasured(report))
+    return is_empty(report) or is_interrupted(report) or disturbed or incomplete
 
 
 def _best_read(report: Report) -> Measurement | None:

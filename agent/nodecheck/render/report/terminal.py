@@ -114,9 +114,9 @@ def _noted(report: Report, width: int) -> list[Line]:
 
 
 def note(finding: Finding) -> str:
-    """What is told of a finding that asks for nothing."""
-    waived = f" [waived: {finding.waived}]" if finding.waived else ""
-    return finding.summary.rstrip(".") + waived
+    """What is told of a finding that asks for nothing, and the id that `explain` takes."""
+    waived = f", waived: {finding.waived}" if finding.waived else ""
+    return f"{finding.summary.rstrip('.')} [{finding.id}{waived}]"
 
 
 def workload_words(report: Report) -> str:
