@@ -42,7 +42,7 @@ SMALL = Block(
 def the_child_alone_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process is to live on, and to be no better a victim than others."""
     monkeypatch.setattr(native, "die_with_parent", lambda: None)
-    monkeypatch.setattr(session, "Path", lambda _: Path(os.devnull))
+    monkeypatch.setattr(child, "be_first_to_die", lambda: None)
 
 
 def run(block: Block) -> Stretch:
