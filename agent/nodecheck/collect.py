@@ -158,7 +158,6 @@ def bench(
     """
     from nodecheck.checks.cuda.bench import Wish, wanted_seconds
     from nodecheck.checks.cuda.subjects import granted
-    from nodecheck.render.bench.verdict import is_interrupted
 
     started = datetime.datetime.now(datetime.timezone.utc)
     looked = time.monotonic()
@@ -173,7 +172,7 @@ def bench(
     report = _memory(host, report, memory, max_seconds, progress)
     if not memory:
         report = _cards(host, report, wish, progress, looked)
-    elif GPU in what and granted(report.facts) and not is_interrupted(report):
+    elif GPU in what and granted(report.facts) and not report.facts.dram.interrupted:
         report = _cards(host, report, wish, progress, None)
     elapsed = datetime.datetime.now(datetime.timezone.utc) - started
     return msgspec.structs.replace(report, elapsed_seconds=round(elapsed.total_seconds(), 2))

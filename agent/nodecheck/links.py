@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 GTS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0, 7: 128.0}
 """Transfer rate of a PCIe generation in GT/s a lane."""
@@ -24,6 +25,16 @@ def encoded_bytes_per_second(gts: float | None, width: int | None) -> float | No
     if number not in ENCODED_MBS or width is None:
         return None
     return ENCODED_MBS[number] * width * 1e6 / 8
+
+
+def holds_a_switch(vendors: Sequence[str | None]) -> bool:
+    """Whether a way to the root, by the vendors of its devices, begins with a switch of the card's.
+
+    Graphics cards of AMD and Intel hold one, two ports of the card's own vendor: the link above the
+    card itself is then within it, and says nothing of the slot.
+    """
+    own = vendors[0] if vendors else None
+    return own is not None and len(vendors) > 3 and vendors[1] == vendors[2] == own
 
 
 def normal_errors_per_minute(gts: float, lanes: int, per_gts: float) -> int:

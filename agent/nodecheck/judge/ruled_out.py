@@ -105,7 +105,7 @@ def _gpu(report: Report) -> str | None:
 
 
 def _gpu_memory(report: Report) -> str | None:
-    """Errors that no repair waits for; cards that count none, as GeForce, say nothing."""
+    """No error, and no repair that waits; of cards that count none, as GeForce, nothing is said."""
     gpus = [g for g in report.facts.gpus if report.facts.grants(g)]
     if not gpus or any(g.ecc_volatile_uncorrectable != 0 or g.remap_pending for g in gpus):
         return None
@@ -113,15 +113,12 @@ def _gpu_memory(report: Report) -> str | None:
 
 
 def _nvlinks(report: Report) -> str | None:
-    """Where every card has all that it knows of."""
-    up = [
-        sum(link.active is True for link in gpu.nvlinks)
-        for gpu in report.facts.gpus
-        if report.facts.grants(gpu) and gpu.nvlinks and all(link.active for link in gpu.nvlinks)
-    ]
-    if len(up) < 2 or len(up) < sum(report.facts.grants(g) for g in report.facts.gpus):
+    """Where every card has all up that it knows of."""
+    links = [g.nvlinks or () for g in report.facts.gpus if report.facts.grants(g)]
+    if len(links) < 2 or not all(each and all(link.active for link in each) for each in links):
         return None
-    return f"NVLink: {len(up)}x {listed([str(n) for n in sorted(set(up))])} up"
+    numbers = [str(number) for number in sorted(set(map(len, links)))]
+    return f"NVLink: {len(links)}x {listed(numbers)} up"
 
 
 def _python(report: Report) -> str | None:

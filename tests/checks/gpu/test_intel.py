@@ -181,6 +181,7 @@ def test_live_power_is_what_the_energy_counter_gains(
 ) -> None:
     plant(xe(), tmp_path)
     clock = iter([100.0, 100.05, 100.5, 100.5])
+    monkeypatch.setattr("nodecheck.checks.gpu.sysfs.stuck.stuck_pid", lambda _: None)
     monkeypatch.setattr("nodecheck.checks.gpu.sysfs.child.gather", in_turn)
     monkeypatch.setattr("nodecheck.checks.gpu.intel.time.monotonic", lambda: next(clock))
 

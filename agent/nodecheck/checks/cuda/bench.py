@@ -33,7 +33,8 @@ HOST_BUFFERS = 4
 """Times its buffer that a copy may take of the host's memory, a card."""
 
 CONTEXT_HOST_BYTES = 300 * MIB
-"""What CUDA takes of the host's memory for a card's context: 200 to 300 MB."""
+"""What CUDA is given of the host's memory for a card's context. Source: nodecheck's own
+judgement."""
 
 NOTHING = CudaFacts()
 
@@ -255,8 +256,7 @@ class _Session:
         here = f"{pci.SYSFS}/{pci.normal_address(address) or address}"
         speed = self.reader.text(f"{here}/current_link_speed", None)
         width = self.reader.integer(f"{here}/current_link_width", None)
-        lanes = width if width is not None and 0 < width <= pci.WIDTH_LIMIT else None
-        return pci.speed_gts(speed), lanes
+        return pci.speed_gts(speed), pci.lanes(width)
 
     def _left_out(self, steps: Iterable[Step], why: str) -> None:
         """A gap a leg."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from nodecheck.checks.gpu.facts import HOLDING, Gpu
-from nodecheck.links import GENERATIONS
+from nodecheck.links import GENERATIONS, holds_a_switch
 from nodecheck.machine import pci
 from nodecheck.machine.pci import PciDevice
 from nodecheck.machine.reader import Reader
@@ -150,13 +150,8 @@ def lasting(first: Reasons, second: Reasons | None) -> Reasons | None:
 
 
 def link_of(way: Sequence[PciDevice]) -> dict[str, int | None]:
-    """The members of Gpu that tell the link between the card and its slot.
-
-    Cards of AMD and Intel with a display hold a switch of their own: the way begins with two of its
-    ports, of the card's vendor, and what the card itself tells is the link within.
-    """
-    inner = len(way) > 3 and way[0].vendor is not None
-    inner = inner and way[0].vendor == way[1].vendor == way[2].vendor
+    """The members of Gpu that tell the link between the card and its slot."""
+    inner = holds_a_switch([device.vendor for device in way])
     card, slot = (way[2], way[3]) if inner else (way[0], way[1] if len(way) > 1 else None)
     real = slot if slot is not None and not slot.emulated_port else None
     ends = [card, *([real] if real is not None else [])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 
@@ -78,6 +79,7 @@ def _asked_smi(
 
     said = nvidia_smi.ask(reader, nvidia_driver.may_take_seconds(len(on_pci)))
     records = [record for _, cards in said.records for record in cards]
+    gpus = [[gpu_of(record) for record in cards] for _, cards in said.records]
     facts = GpuFacts(
         state=said.state,
         message=said.message,
@@ -88,10 +90,9 @@ def _asked_smi(
         **node_facts(records),
     )
     refusals: RefusalsByCard = {}
-    for record in records:
+    for record, gpu in zip(records, itertools.chain(*gpus), strict=True):
         lacking = dict.fromkeys(unsupported(record), (Reason.UNSUPPORTED, "N/A"))
-        refusals.setdefault(place_of(gpu_of(record)), {}).update(lacking)
-    gpus = [[gpu_of(record) for record in cards] for _, cards in said.records]
+        refusals.setdefault(place_of(gpu), {}).update(lacking)
     if reader.host.live and any(twice.is_doubtful(gpu) for cards in gpus for gpu in cards):
         time.sleep(SECOND_SAMPLE_SECONDS)
         again = nvidia_smi.ask(reader, SECOND_LOOK_SECONDS)

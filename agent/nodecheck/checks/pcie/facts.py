@@ -6,7 +6,11 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from nodecheck.links import encoded_bytes_per_second, normal_errors_per_minute
+from nodecheck.links import (
+    encoded_bytes_per_second,
+    holds_a_switch,
+    normal_errors_per_minute,
+)
 from nodecheck.model import Struct, Transfer
 from nodecheck.policy import Thresholds
 
@@ -155,13 +159,11 @@ class Path(Struct, frozen=True, kw_only=True):
 
     @property
     def outside(self) -> tuple[Hop, ...]:
-        """The hops without the link within the card, which says nothing of the slot.
+        """The hops without the link within a card that holds a switch.
 
-        Graphics cards of AMD and Intel hold a switch, two ports of the card's own vendor; behind
-        that of Intel the card shows one lane of Gen1.
+        Behind that of Intel the card shows one lane of Gen1.
         """
-        inner = len(self.hops) > 3 and len({hop.vendor for hop in self.hops[:3]}) == 1
-        return self.hops[2:] if inner and self.hops[0].vendor is not None else self.hops
+        return self.hops[2:] if holds_a_switch([hop.vendor for hop in self.hops]) else self.hops
 
     def shared_link(self, other: Path) -> SharedLink | None:
         """The link on which the traffic of both meets; None where no real one is known."""
