@@ -1,7 +1,7 @@
 # Two commands set everything up: `make run` and `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format schema readme dist bench bench-engines bench-estimates \
-  bench-fleet bench-peers bench-history repeat lab card soak fuzz sanitize clean prerequisites
+.PHONY: help run test lint format schema readme dist bench bench-daemon bench-engines \
+  bench-estimates bench-fleet bench-peers bench-history repeat lab card soak fuzz sanitize clean prerequisites
 
 PYTHON ?= python3
 VENV := .venv
@@ -22,7 +22,7 @@ FUZZ_TARGETS := gguf safetensors config keys quantised folder
 FUZZ_VENV := build/fuzz-venv
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(INSTALLED) ## set up, then print this machine's full report
 	@$(BIN)/nodecheck
@@ -55,13 +55,17 @@ schema: $(INSTALLED) ## write the schemas in docs/ anew
 readme: $(INSTALLED) ## write the report in README.md anew
 	$(BIN)/python -m tests.readme
 
-dist: $(DEV_TOOLS) ## build the sdist and the abi3 wheel into dist/
-	rm -rf dist
+dist: $(DEV_TOOLS) ## build sdist, wheel and the tarball for nodes without network into dist/
+	rm -f dist/*.whl
 	$(BIN)/python -m build --outdir dist
+	PYTHONPATH=agent $(BIN)/python -m release.wheelhouse dist
 
 bench: $(DEV_TOOLS) ## hold the time and memory budgets against peers
 	$(BIN)/python -m compileall -q agent
 	$(BIN)/python tests/bench/budgets.py
+
+bench-daemon: $(DEV_TOOLS) ## hold the daemon at rest beside prometheus-node-exporter (10 minutes)
+	$(BIN)/python -m tests.bench.daemon
 
 bench-engines: $(DEV_TOOLS) ## hold the decode prediction against llama.cpp (an hour)
 	$(BIN)/python -m tests.bench.engines
@@ -116,7 +120,7 @@ clean: ## remove all that was built, the virtual environment too
 # Editable: edits of Python count at once, edits of C and modules that came or went at the next make.
 $(INSTALLED): $(NATIVE_INPUTS) $(MODULES) | $(VENV)/bin/python
 	@$(MAKE) --no-print-directory prerequisites
-	$(PIP) install --editable .
+	$(PIP) install --editable '.[daemon]'
 	@touch $@
 
 $(MODULES): FORCE

@@ -61,6 +61,13 @@ def test_a_time_that_utc_does_not_have_is_one_line(time: str) -> None:
         from_json(pretty_json(made), "x.json")
 
 
+@pytest.mark.parametrize("time", ["soon", "0001-01-01T00:00:00+14:00"])
+def test_a_time_of_measuring_that_is_none_is_one_line(time: str) -> None:
+    made = replace(report(three_l40()), measured_time=time)
+    with pytest.raises(ReportError, match=r"^x\.json: not a nodecheck report: "):
+        from_json(pretty_json(made), "x.json")
+
+
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_report_or_one_line(text: bytes) -> None:
     with pytest.raises(ReportError):

@@ -45,11 +45,14 @@ class Report(Struct, frozen=True, kw_only=True):
 
     `workload` is the model that the strategies are judged for: the user's, or the policy's.
     `policy` is the label of the policy that it was judged by, `past` what the history tells.
+    `measured_time` is set where measurements, or CUDA's answer, are older than the rest: the oldest
+    of them is of that time.
     """
 
     schema_version: int = SCHEMA_VERSION
     nodecheck_version: str
     time: str
+    measured_time: str | None = None
     policy: str | None = None
     host: HostInfo
     facts: Facts
@@ -72,6 +75,7 @@ def from_json(text: bytes, name: str) -> Report:
         if version == SCHEMA_VERSION:
             report = msgspec.json.decode(text, type=Report)
             in_utc(report.time)
+            in_utc(report.measured_time or report.time)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise ReportError(f"{name}: not a nodecheck report: {error}") from error
     if version != SCHEMA_VERSION:

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sqlite3
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from nodecheck.cli import group
 from nodecheck.machine import lock
 from nodecheck.model import pretty_json
 from nodecheck.records.snapshots import database, place
+from nodecheck.render.prometheus import metrics
 from nodecheck.report import from_json
 from tests.cli.test_commands import NODECHECK, failed, run
 from tests.hosts import THREE_L40
@@ -175,6 +177,94 @@ def test_a_distant_file_system_is_refused(tmp_path: Path, saved: str) -> None:
     failed(done, "fuse.hanging", "NODECHECK_HISTORY")
 
 
+@pytest.mark.skipif(not is_possible(), reason="needs root and /dev/fuse")
+def test_metrics_are_written_though_the_history_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(place, "TURN_SECONDS", 0.5)
+    hung = tmp_path / "hung"
+    monkeypatch.setenv("NODECHECK_HISTORY", str(hung / "state" / "history.db"))
+    prom = tmp_path / "nodecheck.prom"
+    with hanging_mount(hung, LOOKUP):
+        done = CliRunner().invoke(group, ["snapshot", "--quick", "--textfile", str(prom)])
+    assert done.exit_code == 1
+    (why,) = done.stderr.splitlines()
+    assert "no snapshot was stored" in why
+    assert b"nodecheck_status" in prom.read_bytes()
+
+
+def test_the_textfile_is_what_node_exporter_reads(
+    history: Path, saved: str, tmp_path: Path
+) -> None:
+    prom = tmp_path / "nodecheck.prom"
+    done = run_with_umask(0o077, "snapshot", "--from", saved, "--textfile", str(prom))
+    assert printed(done).startswith("snapshot 1: ")
+    assert prom.read_bytes() == metrics(database.read_report(history, "@1"))
+    assert stat.S_IMODE(prom.stat().st_mode) == 0o644
+    assert [each.name for each in tmp_path.glob("*prom*")] == ["nodecheck.prom"]
+
+
+def run_with_umask(umask: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*NODECHECK, *arguments], capture_output=True, text=True, check=False, umask=umask
+    )
+
+
+def test_another_textfile_takes_the_place_of_the_last(
+    history: Path, saved: str, tmp_path: Path
+) -> None:
+    prom = tmp_path / "nodecheck.prom"
+    prom.write_text("# HELP nodecheck_status Of a version before.\n")
+    prom.chmod(0o600)
+    assert run("snapshot", "--from", saved, "--textfile", str(prom)).returncode == 0
+    assert prom.read_bytes() == metrics(database.read_report(history, "@1"))
+    assert stat.S_IMODE(prom.stat().st_mode) == 0o644
+
+
+def test_a_name_that_node_exporter_does_not_read_is_refused(history: Path, saved: str) -> None:
+    done = run("snapshot", "--from", saved, "--textfile", "nodecheck.txt")
+    assert done.returncode == 2
+    assert ".prom" in done.stderr
+    assert not history.exists()
+
+
+def test_a_textfile_that_cannot_be_written_is_told_before_time_is_spent(
+    history: Path, saved: str, tmp_path: Path
+) -> None:
+    (tmp_path / "folder.prom").mkdir()
+    foreign = tmp_path / "other.prom"
+    foreign.write_text("# HELP smartmon_device_info .\n")
+    for name, why in (
+        ("missing/nodecheck.prom", "No such file"),
+        ("folder.prom", "no regular file"),
+        ("other.prom", "holds no metrics of nodecheck"),
+    ):
+        done = run("snapshot", "--from", saved, "--textfile", str(tmp_path / name))
+        failed(done, str(tmp_path / name), why)
+    assert foreign.read_text() == "# HELP smartmon_device_info .\n"
+    assert not history.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a disk that is full")
+def test_a_full_disk_leaves_the_last_textfile(history: Path, saved: str, tmp_path: Path) -> None:
+    """A tmpfs of a few pages: the file is there, and there is no room for another."""
+    full, earlier = tmp_path / "full", "# HELP nodecheck_status Before.\n"
+    full.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", str(full)], check=True)
+    try:
+        (full / "nodecheck.prom").write_text(earlier)
+        done = run("snapshot", "--from", saved, "--textfile", str(full / "nodecheck.prom"))
+        assert done.returncode == 1
+        (line,) = done.stderr.splitlines()
+        assert "No space left" in line
+        assert (full / "nodecheck.prom").read_text() == earlier
+        assert [each.name for each in full.iterdir()] == ["nodecheck.prom"]
+    finally:
+        subprocess.run(["umount", str(full)], check=True)
+    assert database.read_window(history, None).ids == (1,)
+
+
 DOCUMENT = Path(__file__).parents[2] / "docs" / "history.md"
 
 
@@ -188,7 +278,7 @@ def test_the_document_names_the_options_that_it_takes() -> None:
     told, text = run("snapshot", "--help").stdout, DOCUMENT.read_text()
     assert "/var/lib/nodecheck/history.db" in told
     (said,) = re.findall(r"stores it\. It takes (.*?) as `nodecheck`", text, re.DOTALL)
-    takes = set(re.findall(r"^  (--[a-z]+)", told, re.MULTILINE)) - {"--help"}
+    takes = set(re.findall(r"^  (--[a-z]+)", told, re.MULTILINE)) - {"--help", "--textfile"}
     assert set(re.findall(r"--[a-z]+", said)) == takes
 
 

@@ -8,7 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from nodecheck.model import Severity, Viability
+from nodecheck.render.layout import plain
 from nodecheck.render.report.html import page
+from nodecheck.render.report.terminal import render
 from nodecheck.render.styles import VERDICTS
 from nodecheck.report import Report
 from tests.render.pages import (
@@ -67,6 +69,16 @@ def test_nothing_that_the_report_says_is_left_out(name: str) -> None:
         assert words in said
     for gap in report.gaps:
         assert f"{gap.reason.value}: {' '.join(gap.detail.split())}" in said
+
+
+def test_figures_that_are_older_than_the_report_say_so() -> None:
+    report = of_tree("three-l40")
+    older = replace(report, measured_time="2026-03-01T03:00:00+00:00")
+    words = "measured 2026-03-01 03:00"
+    assert words in MAKE(older)
+    assert words in plain(render(older, 200))
+    assert words not in MAKE(report)
+    assert words not in plain(render(report, 200))
 
 
 def test_it_stands_in_the_order_of_the_terminal() -> None:

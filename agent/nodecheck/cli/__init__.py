@@ -18,10 +18,13 @@ from nodecheck.cli.options import node_options, size_options
 COMMANDS = {
     "bench": ("nodecheck.cli.bench", "Measure memory, CPU placement, decode and what GPUs copy."),
     "capture": ("nodecheck.cli.capture", "Write this node to a directory, to be judged elsewhere."),
+    "daemon": ("nodecheck.cli.daemon", "Check this node at intervals and serve the last report."),
     "explain": ("nodecheck.cli.explain", "Print what a finding means and what to do."),
+    "export": ("nodecheck.cli.export", "Write what a report says in other systems' forms."),
     "compare": ("nodecheck.cli.compare", "Set reports side by side: two, or a whole fleet."),
     "gate": ("nodecheck.cli.gate", "Exit status for scripts and monitoring: may it go on?"),
     "history": ("nodecheck.cli.history", "What changed on this node, drifted, fills up or grows."),
+    "init": ("nodecheck.cli.init", "Print the files for systemd, cron, Slurm, Kubernetes, ..."),
     "plan": ("nodecheck.cli.plan", "Tell whether a model will run well on this node."),
     "policy": ("nodecheck.cli.policy", "Make or check a policy: what a node is held against."),
     "snapshot": ("nodecheck.cli.snapshot", "Put a report into this node's history."),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import sys
 from collections.abc import Sequence
 from types import FrameType
@@ -24,6 +25,10 @@ EXIT_STATUSES = {
 
 STYLE_OPTION = "--exit-style"
 DEFAULT_STYLE = "nagios"
+SLURM_OPTION = "--slurm"
+
+SLURM_CONTEXT = "SLURM_SCRIPT_CONTEXT"
+"""What Slurm names a prolog or an epilog in. Source: Slurm's Prolog and Epilog Guide."""
 
 
 class EndedBySignal(BaseException):
@@ -48,9 +53,31 @@ def begin() -> None:
         sys.stdout.reconfigure(errors="replace")
 
 
+def end_after(seconds: float) -> None:
+    """After so many seconds EndedBySignal is raised, whatever is being waited for."""
+    import signal
+
+    def end(_number: int, _: FrameType | None) -> None:
+        raise EndedBySignal(f"not done within {seconds:g} s")
+
+    signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def in_script_of_job() -> bool:
+    """Whether we are of a prolog or an epilog: Slurm acts on our status, and wants no scontrol."""
+    return SLURM_CONTEXT in os.environ
+
+
 def failed_status(arguments: Sequence[str]) -> int:
-    """What wrong usage and our own failures mean to who gates: unknown, in the style asked for."""
+    """What wrong usage and our own failures mean to who gates: unknown, in the style asked for.
+
+    To Slurm a prolog that fails means that the node is drained, so there it is none: what is wrong
+    with us would drain a fleet.
+    """
     style = DEFAULT_STYLE
+    if SLURM_OPTION in arguments:
+        return 0 if in_script_of_job() else 1
     for word, following in zip(arguments, (*arguments[1:], ""), strict=True):
         option, equals, value = word.partition("=")
         if option == STYLE_OPTION:

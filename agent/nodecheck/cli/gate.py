@@ -117,6 +117,13 @@ def _link(text: str) -> str:
     show_default=True,
     help="Whether what cannot be told fails the gate.",
 )
+@click.option(
+    "--slurm",
+    is_flag=True,
+    help="As Slurm's health check: drain this node where the gate fails, resume it where nodecheck "
+    "had drained it; in a prolog or epilog only exit with 1. As --quick, and with --warning ok and "
+    "--unknown ok unless they are given.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Tell the grounds below the first line.")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:
@@ -128,17 +135,25 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     from nodecheck.cli.output import progress
     from nodecheck.render.gate import figures, grounds, headline
 
+    if options["slurm"]:
+        from nodecheck.cli import slurm
+
+        options = slurm.begin(ctx, options)
     told, report, policy, plan = _judged(ctx, options)
     style = options["style"]
+    excused = options.get(told.status.value) == "ok"  # --warning, --unknown
+    status = 0 if excused else EXIT_STATUSES[style][told.status.value]
     line = headline(told)
+    if options["slurm"]:
+        did, status = slurm.act(told, report, policy, passes=status == 0)
+        line += f"; {did}" if did else ""
     bars = style != "nagios"
     lines = [line if bars else f"{line} | {figures(told, report)}"]
     if options["verbose"]:
         lines += grounds(told, report, policy, plan, options["strategy"], bars=bars)
     progress("")
     click.echo("\n".join(lines))
-    excused = options.get(told.status.value) == "ok"  # --warning, --unknown
-    ctx.exit(0 if excused else EXIT_STATUSES[style][told.status.value])
+    ctx.exit(status)
 
 
 def _judged(
@@ -156,6 +171,10 @@ def _judged(
     strategy, minimum = options["strategy"], options["minimum"]
     _check(ctx, strategy, minimum)
     policy = _with_requirements(read_policy(asked.policy), options)
+    if options["slurm"]:
+        from nodecheck.cli.slurm import without_kernels
+
+        policy = without_kernels(policy)
     work, plan, answer = read_model(model), None, None
     if work and asked.is_live:
         timed = strategy == "model-load" and asked.measures != "never"

@@ -30,6 +30,7 @@ class Form(NamedTuple):
 
 
 PAGE = Form(b"<!doctype html", "HTML page")
+METRICS = Form(b"# help nodecheck_", "metrics of nodecheck")
 
 
 def progress(doing: str) -> None:
@@ -129,14 +130,24 @@ def _try(file: Path, form: Form) -> None:
 def write_whole(
     file: Path, chunks: Iterable[bytes], holds: Callable[[], str] | None = None
 ) -> None:
-    """All of it at once, over what was there: never half of it. `holds` says then what it is."""
+    """Write it as put_whole does, and say so. `holds` says then what it is."""
+    put_whole(file, chunks)
+    what = f" ({holds()})" if holds else ""
+    click.echo(f"Wrote {printable(str(file))}{what}", err=True)
+
+
+def put_whole(file: Path, chunks: Iterable[bytes], mode: int | None = None) -> None:
+    """All of it at once, over what was there: never half of it.
+
+    Its mode is `mode`, else that of what was there.
+    """
     made = _beside(file)
     with _ended_by_exception():
         try:
             with made.open("wb") as out:
                 out.writelines(chunks)
-            if file.exists():
-                made.chmod(file.stat().st_mode & 0o777)
+            if mode is not None or file.exists():
+                made.chmod(file.stat().st_mode & 0o777 if mode is None else mode)
             made.replace(file.resolve())
         except BaseException as error:
             with contextlib.suppress(OSError):
@@ -145,8 +156,6 @@ def write_whole(
                 message = f"{file}: cannot be written: {error.strerror}"
                 raise click.ClickException(message) from error
             raise
-    what = f" ({holds()})" if holds else ""
-    click.echo(f"Wrote {printable(str(file))}{what}", err=True)
 
 
 def _beside(file: Path) -> Path:

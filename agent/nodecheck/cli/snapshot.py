@@ -9,13 +9,25 @@ import click
 from nodecheck.cli.options import node_options
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from nodecheck.records.snapshots.database import Written
     from nodecheck.report import Report
 
 
+TEXTFILE_MODE = 0o644
+"""node_exporter has a user of its own, who has to read it."""
+
+
 @click.command("snapshot")
 @node_options
-def command(**options: Any) -> None:
+@click.option(
+    "--textfile",
+    metavar="FILE",
+    help="Write metrics too, for the textfile collector of Prometheus' node_exporter: a name that "
+    "ends in .prom. They are written also where the history cannot be.",
+)
+def command(textfile: str | None, **options: Any) -> None:
     """Make a report as nodecheck does and store it in the history: for cron or a timer.
 
     The history is $NODECHECK_HISTORY, else /var/lib/nodecheck/history.db for root and
@@ -28,18 +40,45 @@ def command(**options: Any) -> None:
     from nodecheck.records.snapshots import database
 
     asked = NodeOptions.of(options)
+    file = None if textfile is None else _metrics_file(textfile)
     history = database.path()
     try:
         database.check(history)  # before time is spent, and before anything else looks there
-        policy = read_policy(asked.policy)
-        report = diagnose(read_node(asked, policy, None), policy)
-        progress("storing it")
+    except database.HistoryError as error:
+        if file is None:
+            raise _not_stored(error) from error
+    policy = read_policy(asked.policy)
+    report = diagnose(read_node(asked, policy, None), policy)
+    progress("storing it")
+    try:
         written = database.add(history, report, policy.retention)
     except database.HistoryError as error:
+        raise _not_stored(error) from error
+    finally:
         progress("")
-        raise click.ClickException(f"{error}; no snapshot was stored") from error
-    progress("")
+        if file is not None:
+            _write_metrics(file, report)
     click.echo(_told(written, report, str(history)))
+
+
+def _not_stored(error: Exception) -> click.ClickException:
+    return click.ClickException(f"{error}; no snapshot was stored")
+
+
+def _metrics_file(name: str) -> Path:
+    """The file, if node_exporter would read it and it can be written."""
+    from nodecheck.cli.output import METRICS, writable
+
+    if name and not name.endswith(".prom"):
+        raise click.UsageError(f"{name}: node_exporter reads files that end in .prom alone")
+    return writable(name, METRICS)
+
+
+def _write_metrics(file: Path, report: Report) -> None:
+    from nodecheck.cli.output import put_whole
+    from nodecheck.render.prometheus import metrics
+
+    put_whole(file, [metrics(report)], TEXTFILE_MODE)
 
 
 def _told(written: Written, report: Report, history: str) -> str:

@@ -74,7 +74,7 @@ def _answer(name: str, unit: str, judged: Sequence[_Judged], least: int) -> Answ
 
 
 def _speed(link: Link, seen: Seen, least: int) -> _Judged:
-    now, can, sure = GENERATIONS.get(link.gts or 0), *_can(link, guest=in_guest(seen))
+    now, can, sure = GENERATIONS.get(link.gts or 0), *allowed_generation(link, guest=in_guest(seen))
     if now is not None and now >= least:
         return _Judged(Status.OK, link.place, can if can and sure else now)
     if can is not None and can < least:
@@ -87,7 +87,7 @@ def _speed(link: Link, seen: Seen, least: int) -> _Judged:
     return _Judged(Status.UNKNOWN, link.place, None, at)
 
 
-def _can(link: Link, *, guest: bool) -> tuple[int | None, bool]:
+def allowed_generation(link: Link, *, guest: bool) -> tuple[int | None, bool]:
     """The generation that the known ends allow, and whether none can bring it down further.
 
     What a driver says of device and system together is true where it sees the real port.

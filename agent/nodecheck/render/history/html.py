@@ -48,16 +48,16 @@ def _content(history: History, over_time: Sequence[Series], asked: str) -> dict[
         "title": [part for part in (history.node, *taken(history, asked)) if part],
         "unchanged": unchanged_words(history),
         "quiet": quiet_words(history),
-        "changes": [_change(each) for each in history.changes[:CHANGES_MOST]],
+        "changes": [change_row(each) for each in history.changes[:CHANGES_MOST]],
         "more_changes": max(0, len(history.changes) - CHANGES_MOST),
         "sections": [(*SECTIONS[name], rows) for name, rows in sections(history)],
         "latest": history.latest,
         "notes": history.notes,
-        "charts": [_chart(each) for each in over_time if _is_shown(each)],
+        "charts": [chart_row(each) for each in over_time if _is_shown(each)],
     }
 
 
-def _change(change: Change) -> dict[str, str]:
+def change_row(change: Change) -> dict[str, str]:
     """A row: when, what, from what to what."""
     found = change.difference
     before, after = _sides(found)
@@ -86,7 +86,8 @@ def _is_shown(series: Series) -> bool:
     return len(series.times) > 1 and bool(series.metric.unit)
 
 
-def _chart(series: Series) -> dict[str, str]:
+def chart_row(series: Series) -> dict[str, str]:
+    """A figure over time: its name, its drawing, and what that shows in sentences."""
     band = [BAND] if chart.has_band(series) else []
     said = " ".join([*summary(series, "dots"), *band])
     first, last = moment(series.times[0]), moment(series.times[-1])

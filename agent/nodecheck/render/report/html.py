@@ -37,11 +37,11 @@ def _content(report: Report) -> dict[str, Any]:
         "measured": not is_empty(report),
         **measured(report, tuple(PARTS)),
         "sheets": sheets(report),
-        "gaps": [(_missing(gap), gap) for gap in report.gaps],
+        "gaps": [(missing_words(gap), gap) for gap in report.gaps],
     }
 
 
-def _missing(gap: Gap) -> str:
+def missing_words(gap: Gap) -> str:
     """What is not known, in words."""
     subject = TITLES.get(gap.check, gap.check)
     return subject if gap.field == "*" else f"{subject}: {label(gap.field.rpartition('.')[2])}"

@@ -56,10 +56,12 @@ def title(report: Report, width: int, *, saved: bool = False) -> list[Line]:
 
 def title_parts(report: Report, *, saved: bool = False) -> list[str]:
     """The program and its version, what is known of the node, how the report was made."""
+    measured = report.measured_time
     return [
         f"nodecheck {report.nodecheck_version}",
         *node_words(report),
         *origin(report, saved=saved),
+        *([f"measured {moment_of(measured)}"] if measured else []),
     ]
 
 

@@ -1,0 +1,1 @@
+"""The daemon: checks this node at intervals in a child, and serves the last report. A roof room."""

@@ -1,0 +1,101 @@
+"""The daemon's configuration, policy and token: `python -m nodecheck.daemon.reading`, a child.
+
+A file system that hangs must not stop the loop, and the daemon knows no check, as policies do.
+Standard input is a Request, standard output a Loaded (both msgpack), standard error one line.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from nodecheck.cli.inputs import is_there, read_policy, regular_content
+from nodecheck.daemon.collector import answer
+from nodecheck.daemon.loaded import Loaded, Request
+from nodecheck.daemon.settings import Settings, SettingsError, changed, check, parse_settings
+from nodecheck.machine.asking import why_silent
+
+SYSTEM_CONFIG = "/etc/nodecheck/daemon.toml"
+LIMIT_BYTES = 1 << 20
+READ_SECONDS = 5.0
+TOKEN_SHORTEST = 16
+"""Characters: fewer can be tried one after the other. Source: 64 bits in hexadecimal."""
+
+
+def load(request: Request) -> Loaded:
+    """All that the daemon is told. Raises ClickException."""
+    try:
+        settings = changed(
+            _settings(request.config),
+            listen=request.listen, interval=request.interval, policy=request.policy,
+        )  # fmt: skip
+        check(settings)
+    except SettingsError as error:
+        raise click.ClickException(str(error)) from error
+    return Loaded(
+        settings=settings,
+        policy=msgspec.msgpack.encode(read_policy(settings.policy)),
+        token=_token(settings.token_file) if settings.token_file else None,
+    )
+
+
+def _settings(config: str | None) -> Settings:
+    named = config
+    if named is None:
+        if not is_there(SYSTEM_CONFIG):
+            return Settings()
+        named = SYSTEM_CONFIG
+    return parse_settings(_text(named), named)
+
+
+def _token(path: str) -> str:
+    """What a file holds. Raises ClickException where it is no secret."""
+    token = _text(path).strip()
+    if os.stat(path).st_mode & (stat.S_IROTH | stat.S_IWOTH):  # noqa: PTH116
+        raise click.ClickException(f"{path}: everybody can read this token: chmod 600 {path}")
+    if len(token) < TOKEN_SHORTEST:
+        raise click.ClickException(
+            f"{path}: a token has at least {TOKEN_SHORTEST} characters: openssl rand -hex 32"
+        )
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise click.ClickException(f"{path}: a token is one line of ASCII without spaces")
+    return token
+
+
+def _text(path: str) -> str:
+    file = Path(path)
+    if why := why_silent(path, lambda: _try(file), READ_SECONDS):
+        raise click.ClickException(f"{path}: {why}")
+    try:
+        content = regular_content(file, LIMIT_BYTES + 1)
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror}") from error
+    if len(content) > LIMIT_BYTES:
+        raise click.ClickException(f"{path}: longer than {LIMIT_BYTES} bytes")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"{path}: not UTF-8 text: {error.reason}") from error
+
+
+def _try(file: Path) -> None:
+    regular_content(file, 1)
+
+
+def main() -> int:
+    """Read what the request names."""
+
+    def work() -> bytes:
+        request = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Request)
+        return msgspec.msgpack.encode(load(request))
+
+    return answer(work)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Files of other systems that nodecheck plugs into: what `nodecheck init` prints. Data alone."""

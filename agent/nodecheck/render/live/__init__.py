@@ -1,0 +1,1 @@
+"""The page that the daemon serves: the last report beside what the history tells."""
