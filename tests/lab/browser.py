@@ -1,6 +1,7 @@
 """Debian's Chromium without a window, driven by its DevTools protocol over a pipe.
 
-It reaches nothing: every request but the one for the page itself is refused and noted.
+It reaches nothing but the page, or the server on 127.0.0.1 that the page is of: every other request
+is refused and noted.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from tests.lab.debian import CACHE, NotHereError, need_program
 
@@ -29,9 +31,9 @@ FLAGS = (
     "--remote-debugging-pipe", "--disable-dev-shm-usage", "--force-color-profile=srgb",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--disable-default-apps", "--disable-extensions", "--no-pings", "--password-store=basic",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )  # fmt: skip
-"""Root has no sandbox; nothing is asked of any server, by any name."""
+"""Root has no sandbox; nothing is asked of any server, by any name of the outside."""
 
 PACKAGE, LOCK = (Path(__file__).with_name(f"package{part}.json") for part in ("", "-lock"))
 """What npm brings, of which version and with which checksum."""
@@ -39,7 +41,7 @@ PACKAGE, LOCK = (Path(__file__).with_name(f"package{part}.json") for part in (""
 
 @dataclass
 class Page:
-    """What came of opening a page: what it asked for beside itself, and what the console says."""
+    """What came of opening a page: what it asked for elsewhere, and what the console says."""
 
     url: str
     requests: list[str] = field(default_factory=list)
@@ -63,9 +65,13 @@ def _install(folder: Path) -> None:
     for file in (PACKAGE, LOCK):
         shutil.copy(file, folder)
     command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=120, check=False
-    )
+    hasty = ("--fetch-retries=0", "--fetch-timeout=20000")
+    try:
+        done = subprocess.run(
+            [*command, *hasty], cwd=folder, capture_output=True, text=True, timeout=120, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise NotHereError("npm ci: no answer within 120 s") from error
     if done.returncode != 0:
         raise NotHereError(f"npm ci: {(done.stderr.splitlines() or ['failed'])[-1]}")
 
@@ -116,9 +122,9 @@ class Browser:
             self.tell(f"{domain}.enable")
         self.tell("Fetch.enable", patterns=[{"urlPattern": "*"}])
 
-    def open(self, file: Path) -> Page:
-        """Load a page, with all that it wants."""
-        self.page = Page(file.as_uri())
+    def open(self, place: Path | str) -> Page:
+        """Load a file or an address on 127.0.0.1, with all that it wants."""
+        self.page = Page(place.as_uri() if isinstance(place, Path) else place)
         self.tell("Page.navigate", url=self.page.url)
         end = time.monotonic() + ANSWER_SECONDS
         while not self.page.loaded:
@@ -196,13 +202,22 @@ class Browser:
         elif event == "Runtime.exceptionThrown":
             self.page.complaints.append(str(told["exceptionDetails"]))
 
+    def _is_own(self, url: str) -> bool:
+        """Whether it is the page, or of the server that the page is of."""
+        page, asked = urlsplit(self.page.url), urlsplit(url)
+        served = page.scheme == "http" and (asked.scheme, asked.netloc) == (
+            page.scheme,
+            page.netloc,
+        )
+        return served or url == self.page.url
+
     def _note_request(self, url: str) -> None:
-        if url != self.page.url and url not in self.page.requests:
+        if not self._is_own(url) and url not in self.page.requests:
             self.page.requests.append(url)
 
     def _allow_or_not(self, request: str, url: str) -> None:
         self._note_request(url)
-        if url == self.page.url:
+        if self._is_own(url):
             self._send("Fetch.continueRequest", {"requestId": request})
         else:
             self._send(
