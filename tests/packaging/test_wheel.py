@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import venv
 import zipfile
 from pathlib import Path
@@ -13,17 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.machine.emulated import under_qemu
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(out), str(ROOT)]
-    built = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert built.returncode == 0, built.stdout + built.stderr
-    return next(out.glob("*.whl"))
+from tests.packaging.conftest import ROOT
 
 
 @pytest.mark.timeout(400)
@@ -34,6 +23,10 @@ def test_it_is_one_abi3_wheel_with_the_pages_and_no_generated_c(wheel: Path) -> 
     assert pages == {page.name for page in (ROOT / "docs" / "findings").glob("*.md")}
     policies = {Path(name).name for name in names if name.startswith("nodecheck/policies/")}
     assert policies == {p.name for p in (ROOT / "agent/nodecheck/policies").glob("*.toml")} != set()
+    plugged = ROOT / "agent/nodecheck/integrations"
+    files = {str(p.relative_to(ROOT / "agent")) for p in plugged.rglob("*") if p.is_file()}
+    assert {name for name in files if "__pycache__" not in name} <= set(names)
+    assert not [name for name in names if name.startswith("release")]
     assert not [name for name in names if name.endswith((".c", ".h"))]
     assert [name for name in names if name.startswith("nodecheck/_native")]
 
