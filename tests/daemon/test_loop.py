@@ -23,7 +23,7 @@ from nodecheck.daemon.loop import DEADLINE_SECONDS, KERNELS_SECONDS, SLOWEST_PRO
 from nodecheck.daemon.notify import Notifier
 from nodecheck.daemon.own_metrics import FAILED, OK, TIMEOUT
 from nodecheck.daemon.passes import FULL, LIGHT, Pass, Task
-from nodecheck.daemon.process import Clock, watch_children_without_threads
+from nodecheck.daemon.process import ANSWER_LIMIT_BYTES, Clock, watch_children_without_threads
 from nodecheck.daemon.settings import Settings
 from nodecheck.model import Status
 from nodecheck.records.snapshots import place
@@ -236,7 +236,7 @@ FAILURES = {
     "crash": "died by signal 11",
     "exit": "the disk is full",
     "garbage": "it answered what is no report: ",
-    "flood": "it answered more than 16777216 bytes",
+    "flood": f"it answered more than {ANSWER_LIMIT_BYTES} bytes",
 }
 
 
