@@ -76,6 +76,10 @@ class Reason(str, Enum):
     FAILED = "failed"
 
 
+UNANSWERED = (Reason.FAILED, Reason.TIMEOUT)
+"""What should have answered and did not: the rest is not there, or not for us to read."""
+
+
 class Gap(Struct, frozen=True, kw_only=True):
     """A fact that could not be read. `field` names the member, `*` all of the check's facts."""
 

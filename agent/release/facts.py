@@ -33,7 +33,6 @@ def _of(*words: str) -> frozenset[str]:
     return frozenset(words)
 
 
-_EVERY = _of("gate", "no gate")
 _HISTORY = _of(
     "nodecheck", "--from", "nodecheck snapshot", "nodecheck history", "nodecheck history export",
     "nodecheck compare", "nodecheck daemon",

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from nodecheck.daemon.app import TURN_SECONDS
+from nodecheck.daemon.app import HANGS_SECONDS
 from nodecheck.daemon.findings import Findings
 from nodecheck.daemon.made import MakingError
 from nodecheck.daemon.openapi import ROUTES, SPANS
@@ -96,7 +96,7 @@ def test_before_the_first_report_nothing_is_known() -> None:
 
 def test_a_loop_that_hangs_is_not_alive() -> None:
     with served(tree_pass(), Recorder()) as its:
-        its.clock.now += TURN_SECONDS + 1
+        its.clock.now += HANGS_SECONDS + 1
         hangs = its.ask("/healthz")
         its.board.turn()
         turns = its.ask("/healthz")

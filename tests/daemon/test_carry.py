@@ -162,3 +162,15 @@ def test_a_probe_that_hung_has_changed_no_machine() -> None:
 def test_it_holds_for_a_time(hour: int, holds: bool) -> None:
     held = carry.still(carry.measured(full()), light(hour), DAY)
     assert (held != carry.Measured()) == holds
+
+
+@pytest.mark.parametrize("check", ["dram", "cuda"])
+def test_what_was_tried_in_vain_is_not_what_it_was(check: str) -> None:
+    hung = Gap(check=check, field="*", reason=Reason.TIMEOUT, detail="no answer within 5 s")
+    seen = replace(light(2), gaps=(*light(2).gaps, hung))
+    earlier = carry.measured(full())
+    held = carry.still(earlier, seen, DAY)
+    assert (held.memory is None, held.cuda is None) == (check == "dram", check == "cuda")
+    told = published(seen, earlier)
+    assert hung in told.gaps
+    assert carry.why_not_measured(seen) == hung.detail

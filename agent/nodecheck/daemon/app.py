@@ -21,8 +21,8 @@ from nodecheck.daemon.made import MakingError
 from nodecheck.daemon.openapi import DEFAULT_SPAN, SPANS
 from nodecheck.daemon.passes import Pass
 
-TURN_SECONDS = 30.0
-"""The loop goes round more often than that, or it hangs. Source: systemd's usual WatchdogSec=30."""
+HANGS_SECONDS = 30.0
+"""The loop goes round six times as often, or it hangs. Source: TURN_SECONDS of daemon/loop.py."""
 
 RETRY_SECONDS = 5
 """When to ask again where there is no answer yet: a light pass takes about a second."""
@@ -89,7 +89,7 @@ class _Answers:
 
     async def alive(self, request: Request) -> Response:
         since = self._board.seconds_since_turn
-        if since > TURN_SECONDS:
+        if since > HANGS_SECONDS:
             return _not_now(request, f"the loop hangs for {since:.0f} s")
         return Response("ok\n", media_type=TEXT)
 

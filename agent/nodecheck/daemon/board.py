@@ -8,7 +8,7 @@ from collections.abc import Callable
 from nodecheck.daemon.passes import Pass
 
 FRESH_INTERVALS = 3
-"""A report older than so many intervals tells nothing of now: two passes in a row may fail."""
+"""A report older than so many intervals tells nothing of now: one pass may fail."""
 
 
 def boot_seconds() -> float:

@@ -9,7 +9,16 @@ import msgspec
 
 from nodecheck.checks.cuda.facts import CudaFacts
 from nodecheck.checks.dram.facts import DramFacts
-from nodecheck.model import Gap, Latency, Measurement, Reason, Struct, Transfer, faults
+from nodecheck.model import (
+    UNANSWERED,
+    Gap,
+    Latency,
+    Measurement,
+    Reason,
+    Struct,
+    Transfer,
+    faults,
+)
 from nodecheck.report import Report, in_utc
 
 RAM_ALIKE_SHARE = 0.1
@@ -80,16 +89,24 @@ def measured(report: Report) -> Measured:
 
 
 def still(earlier: Measured, report: Report, most_seconds: float) -> Measured:
-    """What of the earlier holds for this report, and was not measured for it anew."""
-    own, now = measured(report), _machine(report)
+    """What of the earlier holds for this report, and was not measured for it anew.
+
+    Where that was tried in vain nothing holds: what failed is not what it was.
+    """
     memory, cuda = earlier.memory, earlier.cuda
-    if memory and (own.memory or not (_recent(memory, report, most_seconds)
-                                      and _same_memory(memory.machine, now))):  # fmt: skip
+    own, now = measured(report), _machine(report)
+    if memory and (own.memory or not _holds(memory, DRAM, report, most_seconds)):
         memory = None
-    if cuda and (own.cuda or not (_recent(cuda, report, most_seconds)
-                                  and _same_cards(cuda.machine, now))):  # fmt: skip
+    if cuda and (own.cuda or not _holds(cuda, CUDA, report, most_seconds)):
         cuda = None
-    return Measured(memory=memory, cuda=cuda)
+    return Measured(
+        memory=memory if memory and _same_memory(memory.machine, now) else None,
+        cuda=cuda if cuda and _same_cards(cuda.machine, now) else None,
+    )
+
+
+def _holds(part: Memory | Cuda, check: str, report: Report, most_seconds: float) -> bool:
+    return _recent(part, report, most_seconds) and _tried_in_vain(report, check) is None
 
 
 def carried(report: Report, earlier: Measured) -> Report:
@@ -130,9 +147,16 @@ def rests_on_measured(published: Report, collected: Report) -> bool:
 
 
 def why_not_measured(report: Report) -> str | None:
-    """Why a full pass measured no memory, where that may be otherwise later."""
+    """Why a full pass measured no memory or had no answer of CUDA, where that may change."""
+    for check in (DRAM, CUDA):
+        if failed := _tried_in_vain(report, check):
+            return failed.detail
     may = any(gap.check == DRAM and gap.reason is Reason.ABSENT for gap in report.gaps)
     return report.facts.dram.skipped if may and not report.measurements else None
+
+
+def _tried_in_vain(report: Report, check: str) -> Gap | None:
+    return next((gap for gap in _gaps(report, check) if gap.reason in UNANSWERED), None)
 
 
 def _machine(report: Report) -> Machine:

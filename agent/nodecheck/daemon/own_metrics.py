@@ -51,7 +51,7 @@ class _Own(Collector):
         yield _flag("config_ok", about, tally.config_ok)
         about = "Whether a collector hangs in the kernel, and no other is started."
         yield _flag("collector_stuck", about, tally.stuck)
-        about = "Whether the last full pass measured nothing, as the node was busy."
+        about = "Whether the last full pass could not measure."
         yield _flag("measure_skipped", about, tally.skipped)
 
     def _passes(self) -> Iterable[Metric]:

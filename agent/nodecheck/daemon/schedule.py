@@ -26,8 +26,8 @@ AGAIN_SECONDS = 600
 again. Source: nodecheck's own judgement; measuring for 3 s in 600 is no load."""
 
 MOST_INTERVALS = 3
-"""A pass that fails is tried again after two, then three intervals: no rarer, for nobody would see
-that it works again."""
+"""A pass that fails is tried again after one interval, then two, then three: no rarer, for nobody
+would see that it works again."""
 
 
 class Schedule:
@@ -71,7 +71,7 @@ class Schedule:
         elif kind == FULL:
             self._full = now + self.kernels * self._around(FULL_JITTER)
         if again or skipped:
-            soon = now + min(AGAIN_SECONDS, self.kernels)
+            soon = now + min(AGAIN_SECONDS, self.kernels) * self._around(FULL_JITTER)
             self._full = soon if self._full is None else min(self._full, soon)
 
     def failed(self, kind: str, now: float) -> None:

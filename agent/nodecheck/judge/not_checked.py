@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nodecheck.judge.node import best_read
-from nodecheck.model import Gap, Reason
+from nodecheck.model import UNANSWERED, Gap, Reason
 from nodecheck.report import Report
 from nodecheck.units import count, gb_per_second
 
@@ -54,9 +54,6 @@ SUBJECTS = {
 }
 """How a check is called where its name is not a word of the field's."""
 
-LOUD = (Reason.TIMEOUT, Reason.FAILED)
-"""Reasons that are trouble by themselves: they are told with their detail."""
-
 
 def not_checked(report: Report) -> tuple[str, ...]:
     """One line each: what hung or failed first, then what was skipped, then what was not there."""
@@ -84,7 +81,7 @@ def _bandwidth(report: Report) -> list[str]:
 def _is_loud(gap: Gap) -> bool:
     if gap.check == "python":  # it was asked for by name
         return True
-    return gap.reason is Reason.TIMEOUT or (gap.field == "*" and gap.reason in LOUD)
+    return gap.reason is Reason.TIMEOUT or (gap.field == "*" and gap.reason in UNANSWERED)
 
 
 def _loud(gap: Gap) -> str:

@@ -7,7 +7,16 @@ from collections import Counter
 from nodecheck.judge.figures import between, figure
 from nodecheck.judge.not_checked import not_checked
 from nodecheck.judge.ruled_out import ruled_out
-from nodecheck.model import Finding, Reason, Severity, Status, Strategy, Verdict, Viability, faults
+from nodecheck.model import (
+    UNANSWERED,
+    Finding,
+    Severity,
+    Status,
+    Strategy,
+    Verdict,
+    Viability,
+    faults,
+)
 from nodecheck.policy import Policy
 from nodecheck.report import Report
 from nodecheck.units import count
@@ -63,8 +72,10 @@ def _required(report: Report, policy: Policy) -> tuple[str, ...]:
 def _unreadable(report: Report, subject: str) -> bool:
     """Whether nothing of a subject could be read: it failed, or did not answer."""
     whole = ("*", "gpus") if subject == "gpu" and not report.facts.gpus else ("*",)
-    lost = (Reason.FAILED, Reason.TIMEOUT)
-    return any(g.check == subject and g.field in whole and g.reason in lost for g in report.gaps)
+    return any(
+        gap.check == subject and gap.field in whole and gap.reason in UNANSWERED
+        for gap in report.gaps
+    )
 
 
 def _judged(report: Report, subject: str) -> bool:

@@ -9,7 +9,7 @@ from nodecheck.judge.gate.gate import Gate
 from nodecheck.judge.gate.gpus import looked_in_vain
 from nodecheck.judge.gate.slurm_reason import is_ours, tells_the_same
 from nodecheck.judge.verdict import unjudged
-from nodecheck.model import Reason, Status, Struct
+from nodecheck.model import UNANSWERED, Status, Struct
 from nodecheck.policy import Policy
 from nodecheck.report import Report
 
@@ -27,8 +27,6 @@ to go, or does not answer. Source: node_state_flags of Slurm, 21.08 to 26.05."""
 
 GOING = frozenset({"FAIL", "POWER_DOWN", "POWERED_DOWN", "POWERING_DOWN", "REBOOT_ISSUED"})
 """Flags of a node that takes no job anyway, and whose reason, where it has one, is another's."""
-
-UNANSWERED = (Reason.FAILED, Reason.TIMEOUT)
 
 
 class SlurmNode(Struct, frozen=True, kw_only=True):
@@ -89,7 +87,8 @@ def _drained(node: SlurmNode, reason: str | None, doubt: str | None) -> Decision
     if not is_ours(node.reason):
         return Decision(Do.LEAVE, f"left drained, which others did: {node.reason[:60]}")
     if reason is not None:
-        same = tells_the_same(node.reason, reason) or bool(node.flags & GOING)
+        gone = bool(node.flags & GOING) or node.state not in IN_USE
+        same = gone or tells_the_same(node.reason, reason)
         return Decision(Do.LEAVE, "stays drained") if same else Decision(Do.RENEW, Do.RENEW.value)
     if doubt is not None:
         return Decision(Do.LEAVE, f"left drained, as it may not be well: {doubt}")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nodecheck.report import Report
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 STATUS_HELP = "1 for the status that the node has, unknown where no report stands for it."
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from nodecheck.checks import CHECKS
-from nodecheck.model import Finding, Reason, Severity, Status
+from nodecheck.model import UNANSWERED, Finding, Severity, Status
 from nodecheck.records.state import state
 from nodecheck.render.prometheus import STATUS_HELP
 from nodecheck.render.prometheus.group import hardware
@@ -93,7 +93,7 @@ def check_status(report: Report, check: str, worst: Severity) -> str:
     if worst is not Severity.INFO:
         return str(worst.value)
     gaps = [gap for gap in report.gaps if gap.check == check]
-    if any(gap.reason in (Reason.TIMEOUT, Reason.FAILED) for gap in gaps):
+    if any(gap.reason in UNANSWERED for gap in gaps):
         return Status.UNKNOWN.value
     if check in _idle(report):
         return SKIPPED
