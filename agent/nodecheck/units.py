@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 GB = 10**9
+MHZ = 10**6
 GIB = 1 << 30
 MIB = 1 << 20
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from nodecheck.units import GB
-
-MHZ = 10**6
+from nodecheck.units import GB, MHZ
 
 
 class Product(NamedTuple):

@@ -9,8 +9,7 @@ from nodecheck.records.figures import LOGGED, Figure, Kind
 from nodecheck.records.figures import figures as figures_of
 from nodecheck.render.prometheus.text import Sample, Series
 from nodecheck.report import Report
-
-MHZ = 1e6
+from nodecheck.units import MHZ
 
 CPUS = Series("nodecheck_cpus", "Logical CPUs.")
 LEVEL = Series("nodecheck_cpu_x86_64_level", "Level of x86-64 that programs can use, 1 to 4.")

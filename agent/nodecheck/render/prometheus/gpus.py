@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.render.prometheus.text import Sample, Series
 from nodecheck.report import Report
-
-MHZ = 1e6
+from nodecheck.units import MHZ
 
 
 def _of_card(name: str, text: str, *labels: str) -> Series:
