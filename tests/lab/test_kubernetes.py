@@ -218,9 +218,9 @@ def daemon(container: Manifest, folder: Path, place: Path) -> Iterator[int]:
     config.write_text(told.replace("/run/secrets/nodecheck/token", str(token)))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
-    listen = f"--listen=127.0.0.1:{port}"
+    listen = f"--listen=[127.0.0.1]:{port}"
     swaps = {"--config=/etc/nodecheck/daemon.toml": f"--config={config}",
-             "--listen=$(POD_IP):9742": listen}  # fmt: skip
+             "--listen=[$(POD_IP)]:9742": listen}  # fmt: skip
     arguments = [swaps.pop(word, word) for word in container["args"]]
     assert swaps == {}
     environment = {**os.environ, "NODECHECK_HISTORY": str(place / "state" / "history.db")}
@@ -294,5 +294,5 @@ def test_ports_and_names_fit_together(folder: Path) -> None:
         assert each["spec"]["template"]["spec"]["serviceAccountName"] == account["metadata"]["name"]
     (main,) = (each for each in by_kind["DaemonSet"] if each["metadata"]["name"] == "nodecheck")
     (port,) = main["spec"]["template"]["spec"]["containers"][0]["ports"]
-    assert f"$(POD_IP):{port['containerPort']}" in json.dumps(main)
+    assert f"[$(POD_IP)]:{port['containerPort']}" in json.dumps(main)
     assert policy["spec"]["ingress"][0]["ports"] == [{"port": port["name"]}]
