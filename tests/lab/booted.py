@@ -48,6 +48,8 @@ def why_not() -> str | None:
         return "not root"
     if not SYSTEMD.exists() or shutil.which("unshare") is None:
         return "systemd is not here: apt-get install systemd"
+    if hidden := _hidden():
+        return f"{hidden} lies in a /tmp that services do not see"
     if (group := _groups()) is None or not (group / "cgroup.procs").exists():
         return "no control groups of version 2 (with cgroup.kill: Linux 5.14)"
     with tempfile.TemporaryDirectory() as made:
@@ -56,6 +58,13 @@ def why_not() -> str | None:
         command = ["unshare", *NAMESPACES, "sh", "-c", mounts, made]
         tried = subprocess.run(command, capture_output=True, text=True, check=False)
     return tried.stderr.strip() or None if tried.returncode else None
+
+
+def _hidden() -> Path | None:
+    """What a service would need of a folder for temporary files: PrivateTmp= shows it another."""
+    needed = (REPOSITORY, Path(sys.prefix), Path(sys.base_prefix))
+    theirs = (Path("/tmp"), Path("/var/tmp"))
+    return next((each for each in needed if not set(theirs).isdisjoint(each.parents)), None)
 
 
 def _groups() -> Path | None:
