@@ -50,7 +50,7 @@ _ENVIRONMENT = {
     "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # one order for every process and driver
     "CUDA_CACHE_DISABLE": "1",  # the compiled kernel stays out of the user's home
     # no MPS: its daemon would queue us behind another user's server, and end that one for us
-    "CUDA_MPS_PIPE_DIRECTORY": "/nonexistent",
+    "CUDA_MPS_PIPE_DIRECTORY": "/dev/null/none",
 }
 _HIDING = ("CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING")
 """The first hides cards, the second makes every copy wait for itself."""
