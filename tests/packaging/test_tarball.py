@@ -49,7 +49,7 @@ Install = Callable[..., Done]
 
 
 def run(*command: str | Path, **settings: Any) -> Done:
-    settings.setdefault("env", {"PATH": os.environ["PATH"], "HOME": "/nonexistent"})
+    settings.setdefault("env", {"PATH": os.environ["PATH"], "HOME": "/dev/null/none"})
     words = [*map(str, command)]
     return subprocess.run(words, capture_output=True, text=True, check=False, **settings)
 
