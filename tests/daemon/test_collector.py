@@ -73,6 +73,7 @@ def test_a_light_pass_gives_a_report_in_all_forms_and_stores_it(history: Path) -
     assert (told.findings, told.gaps, told.stale) == (report.findings, report.gaps, False)
     assert b"nodecheck_status{" in light_pass.metrics
     assert light_pass.measured is None
+    assert light_pass.skipped is None  # or a full pass would follow soon
     assert report.measurements == ()
     assert database.read_report(history, "@-1") == report
 
@@ -95,7 +96,7 @@ def test_a_full_pass_measures_and_hands_on_what_it_measured(history: Path) -> No
 
 def test_the_history_gets_what_was_collected(history: Path) -> None:
     earlier = msgspec.msgpack.encode(carry.measured(full()))
-    published = judged(light(), Policy(), Task(measured=earlier, measured_seconds=1e6))
+    published = judged("light", light(), Policy(), Task(measured=earlier, measured_seconds=1e6))
     assert published.confirm
     stored = database.read_report(history, "@-1")
     assert {gap.check for gap in stored.gaps} >= {"dram", "cuda"}
@@ -106,7 +107,7 @@ def test_the_history_gets_what_was_collected(history: Path) -> None:
 
 def test_what_was_measured_too_long_ago_is_dropped(history: Path) -> None:
     earlier = msgspec.msgpack.encode(carry.measured(full()))
-    published = judged(light(5), Policy(), Task(measured=earlier, measured_seconds=3600))
+    published = judged("light", light(5), Policy(), Task(measured=earlier, measured_seconds=3600))
     assert (published.measured, published.confirm) == (None, False)
     assert history.exists()
 

@@ -32,10 +32,10 @@ def make_pass(kind: str, task: Task) -> Pass:
     asked = NodeOptions(
         quick=kind == LIGHT, kernels="auto", saved=None, root=None, policy=None, python=None
     )
-    return judged(read_node(asked, policy, None), policy, task)
+    return judged(kind, read_node(asked, policy, None), policy, task)
 
 
-def judged(seen: Report, policy: Policy, task: Task) -> Pass:
+def judged(kind: str, seen: Report, policy: Policy, task: Task) -> Pass:
     """What the daemon serves of a report that is not yet judged; its snapshot is stored."""
     collected = diagnose(seen, policy)
     not_stored = _store(collected, policy.retention)
@@ -54,7 +54,7 @@ def judged(seen: Report, policy: Policy, task: Task) -> Pass:
         metrics=_metrics(published),
         measured=msgspec.msgpack.encode(handed_on) if handed_on else None,
         confirm=carry.rests_on_measured(published, collected),
-        skipped=carry.why_not_measured(seen),
+        skipped=carry.why_not_measured(seen) if kind == FULL else None,
         not_stored=not_stored,
     )
 
