@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
+from tests.lab.monitoring import free_port
 
 MINUTES = 10.0
 SCRAPE_SECONDS = 15.0
@@ -107,7 +107,7 @@ class Watched:
 def _both(place: Path) -> Iterator[list[Watched]]:
     """The daemon, of which a light pass a minute is asked, and the exporter where it is there."""
     (place / "daemon.toml").write_text('interval = "60s"\nkernels = "never"\n')
-    ports = [_free_port(), _free_port()]
+    ports = [free_port(), free_port()]
     environment = {**os.environ, "NODECHECK_HISTORY": str(place / "history.db")}
     config = ("--config", str(place / "daemon.toml"))
     started = [_start([NODECHECK, "daemon", "--listen", f"127.0.0.1:{ports[0]}", *config],
@@ -137,13 +137,6 @@ def _both(place: Path) -> Iterator[list[Watched]]:
 def _start(argv: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
     nothing = subprocess.DEVNULL
     return subprocess.Popen(argv, env=environment, stdin=nothing, stdout=nothing, stderr=nothing)
-
-
-def _free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        port: int = held.getsockname()[1]
-        return port
 
 
 def _told(watched: list[Watched], minutes: float) -> bool:

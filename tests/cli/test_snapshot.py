@@ -153,14 +153,18 @@ def test_what_is_not_measured_is_not_asked_for_twice(history: Path) -> None:
     assert not history.exists()
 
 
-@pytest.mark.skipif(not is_possible(), reason="needs root and /dev/fuse")
-def test_a_file_system_that_hangs_is_one_line_and_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def hung(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a mount may hang on which the history is to lie."""
     monkeypatch.setattr(place, "ANSWER_SECONDS", 1.0)
     monkeypatch.setattr(place, "TURN_SECONDS", 0.5)
     hung = tmp_path / "hung"
     monkeypatch.setenv("NODECHECK_HISTORY", str(hung / "state" / "history.db"))
+    return hung
+
+
+@pytest.mark.skipif(not is_possible(), reason="needs root and /dev/fuse")
+def test_a_file_system_that_hangs_is_one_line_and_is_left_alone(hung: Path) -> None:
     with hanging_mount(hung, LOOKUP):
         for why in ("no answer within 1 s", "an earlier run still hangs on it"):
             done = CliRunner().invoke(group, ["snapshot", "--quick"])
@@ -178,13 +182,7 @@ def test_a_distant_file_system_is_refused(tmp_path: Path, saved: str) -> None:
 
 
 @pytest.mark.skipif(not is_possible(), reason="needs root and /dev/fuse")
-def test_metrics_are_written_though_the_history_hangs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(place, "ANSWER_SECONDS", 1.0)
-    monkeypatch.setattr(place, "TURN_SECONDS", 0.5)
-    hung = tmp_path / "hung"
-    monkeypatch.setenv("NODECHECK_HISTORY", str(hung / "state" / "history.db"))
+def test_metrics_are_written_though_the_history_hangs(hung: Path, tmp_path: Path) -> None:
     prom = tmp_path / "nodecheck.prom"
     with hanging_mount(hung, LOOKUP):
         done = CliRunner().invoke(group, ["snapshot", "--quick", "--textfile", str(prom)])

@@ -28,12 +28,6 @@ from tests.processes import eventually
 
 
 @pytest.fixture
-def its() -> Iterator[Served]:
-    with served(tree_pass()) as made:
-        yield made
-
-
-@pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same limits on clients that are slow, in tenths of a second."""
     monkeypatch.setattr(server, "REQUEST_SECONDS", 0.3)

@@ -10,7 +10,6 @@ import socket
 import statistics
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -33,12 +32,6 @@ from tests.daemon.served import (
     tree_pass,
 )
 from tests.processes import eventually
-
-
-@pytest.fixture
-def its() -> Iterator[Served]:
-    with served(tree_pass()) as made:
-        yield made
 
 
 @pytest.fixture

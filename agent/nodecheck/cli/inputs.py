@@ -157,7 +157,7 @@ def _system_policy() -> str | None:
 def _policy_text(named: str) -> bytes:
     """A file, or a shipped policy: a word without slash and dot that is no file."""
     if "/" in named or "." in named or is_there(named):
-        return _read(Path(named))
+        return read_file(Path(named))
     from importlib.resources import files
 
     shipped = {file.name: file for file in files("nodecheck").joinpath("policies").iterdir()}
@@ -205,7 +205,7 @@ def read_report(path: str) -> Report:
     try:
         if path == "-":
             return from_json(_standard_input(), "standard input")
-        return from_json(_read(Path(path)), path)
+        return from_json(read_file(Path(path)), path)
     except ReportError as error:
         raise click.ClickException(str(error)) from error
 
@@ -229,7 +229,7 @@ def read_runs(paths: Sequence[str]) -> tuple[Run, ...]:
 
     runs: list[Run] = []
     for path in paths:
-        text = _standard_input() if path == "-" else _read(Path(path))
+        text = _standard_input() if path == "-" else read_file(Path(path))
         try:
             runs += parse(text, "standard input" if path == "-" else Path(path).name)
         except MeasuredError as error:
@@ -262,15 +262,16 @@ def _standard_input() -> bytes:
     return content
 
 
-def _read(path: Path) -> bytes:
+def read_file(path: Path, most_bytes: int = INPUT_LIMIT_BYTES) -> bytes:
+    """What a file holds. Raises ClickException, also where it is longer or does not answer."""
     if why := why_silent(str(path), lambda: _check(path), READ_SECONDS):
         raise click.ClickException(f"{path}: {why}")
     try:
-        content = regular_content(path, INPUT_LIMIT_BYTES + 1)
+        content = regular_content(path, most_bytes + 1)
     except OSError as error:
         raise click.ClickException(f"{path}: {error.strerror}") from error
-    if len(content) > INPUT_LIMIT_BYTES:
-        raise click.ClickException(f"{path}: longer than {INPUT_LIMIT_BYTES} bytes")
+    if len(content) > most_bytes:
+        raise click.ClickException(f"{path}: longer than {most_bytes} bytes")
     return content
 
 

@@ -14,15 +14,13 @@ from pathlib import Path
 import click
 import msgspec
 
-from nodecheck.cli.inputs import is_there, read_policy, regular_content
+from nodecheck.cli.inputs import is_there, read_file, read_policy
 from nodecheck.daemon.collector import answer
 from nodecheck.daemon.loaded import Loaded, Request
 from nodecheck.daemon.settings import Settings, SettingsError, changed, check, parse_settings
-from nodecheck.machine.asking import why_silent
 
 SYSTEM_CONFIG = "/etc/nodecheck/daemon.toml"
 LIMIT_BYTES = 1 << 20
-READ_SECONDS = 5.0
 TOKEN_SHORTEST = 16
 """Characters: fewer can be tried one after the other. Source: 64 bits in hexadecimal."""
 
@@ -68,23 +66,10 @@ def _token(path: str) -> str:
 
 
 def _text(path: str) -> str:
-    file = Path(path)
-    if why := why_silent(path, lambda: _try(file), READ_SECONDS):
-        raise click.ClickException(f"{path}: {why}")
     try:
-        content = regular_content(file, LIMIT_BYTES + 1)
-    except OSError as error:
-        raise click.ClickException(f"{path}: {error.strerror}") from error
-    if len(content) > LIMIT_BYTES:
-        raise click.ClickException(f"{path}: longer than {LIMIT_BYTES} bytes")
-    try:
-        return content.decode("utf-8-sig")
+        return read_file(Path(path), LIMIT_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise click.ClickException(f"{path}: not UTF-8 text: {error.reason}") from error
-
-
-def _try(file: Path) -> None:
-    regular_content(file, 1)
 
 
 def main() -> int:
