@@ -18,6 +18,7 @@ import pytest
 from nodecheck.report import from_json
 from tests.cli.test_commands import failed, run
 from tests.daemon.driven import BLOCKED_SECONDS
+from tests.daemon.driven import CONFIG
 from tests.daemon.running import DRIVEN, NODECHECK, Running, running
 from tests.daemon.test_loop import Turning
 from tests.processes import children, eventually, is_running
@@ -136,6 +137,7 @@ def test_before_the_first_report_it_is_unknown_and_ends_while_a_pass_runs(
 
 
 def test_a_report_that_grows_old_is_unknown(driven: Turning) -> None:
+    (driven.directory / CONFIG).write_text('kernels = "never"\n')  # light passes alone
     with start(driven, 60.0) as daemon:
         assert eventually(lambda: is_ready(daemon))
         driven.behave("hang")

@@ -1,6 +1,6 @@
-"""The daemon with a collector that a test drives: `driven.py DIRECTORY SPEED OPTIONS`.
+"""The daemon with a collector that a test drives: `driven.py DIRECTORY SPEED LISTEN INTERVAL`.
 
-DIRECTORY is what fake_collector.sh takes, SPEED the loop's clock's. SIGUSR1 blocks the event loop
+DIRECTORY is what fake_collector.sh takes, and may hold a configuration, SPEED the loop's clock's. SIGUSR1 blocks the event loop
 for BLOCKED_SECONDS, as a fault of ours would.
 """
 
@@ -17,13 +17,18 @@ from nodecheck.daemon.process import Clock
 from nodecheck.daemon.service import serve
 
 BLOCKED_SECONDS = 3.0
+CONFIG = "nodecheck.toml"
 
 
 async def main(directory: str, speed: str, listen: str, interval: str) -> None:
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGUSR1, time.sleep, BLOCKED_SECONDS)
     fake = ("/bin/sh", str(Path(__file__).with_name("fake_collector.sh")), directory)
-    await serve(Request(listen=listen, interval=interval), fake, Clock(float(speed)))
+    config = Path(directory, CONFIG)
+    request = Request(
+        listen=listen, interval=interval, config=str(config) if config.exists() else None
+    )
+    await serve(request, fake, Clock(float(speed)))
 
 
 if __name__ == "__main__":

@@ -211,8 +211,8 @@ def test_a_controller_that_hangs_is_not_waited_for(checked: Lab) -> None:
     finally:
         os.kill(controller.pid, signal.SIGCONT)
     assert done.returncode == 1
-    assert done.stdout.startswith(f"UNKNOWN {NODE}: scontrol show ")
-    assert "no answer within 10 s" in done.stderr
+    assert done.stdout.startswith(f"UNKNOWN {NODE}: scontrol show"), done
+    assert "Socket timed out" in done.stderr
 
 
 def test_a_prolog_that_fails_keeps_the_job_and_drains_the_node(guarded: Lab) -> None:

@@ -87,7 +87,9 @@ def failed_status(arguments: Sequence[str]) -> int:
 
 def tell_failure(why: str) -> None:
     """The first line as monitoring reads it, and all of it on standard error."""
-    with contextlib.suppress(OSError):  # who reads one may be gone, and the other there
+    try:
         click.echo(first_line(f"UNKNOWN {why}"))
+    except OSError as error:  # who reads one may be gone, and the other there
+        why += f" (standard output: {error.strerror})"
     with contextlib.suppress(OSError):
         click.echo(f"Error: {without_controls(why)}", err=True)

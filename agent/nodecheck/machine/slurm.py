@@ -9,8 +9,9 @@ from nodecheck.machine import command
 from nodecheck.machine.tree import UnreadableError
 from nodecheck.model import Reason
 
-ANSWER_SECONDS = 10.0
-"""How long one call may take. Source: MessageTimeout of Slurm, 10 s unless it is set."""
+ANSWER_SECONDS = 13.0
+"""How long one call may take: longer than MessageTimeout of Slurm, 10 s unless it is set, so that
+scontrol says itself what does not answer; two such calls fit into the limit of the health check."""
 
 NODE_VARIABLE = "SLURMD_NODENAME"
 
