@@ -47,23 +47,42 @@ while [ $# -gt 0 ]; do
         *) fail "$1: no such option; try --help" 2 ;;
     esac
 done
-case $prefix in /*) ;; *) fail "--prefix $prefix: not an absolute path" 2 ;; esac
-case $bin in /*) ;; *) fail "--bin $bin: not an absolute path" 2 ;; esac
+for place in "$prefix" "$bin"; do
+    case $place in
+        /) fail "$place: give a folder of its own" 2 ;;
+        /*) ;;
+        *) fail "$place: not an absolute path" 2 ;;
+    esac
+    case $place/ in *//* | */./* | */../*) fail "$place: write it without //, . and .." 2 ;; esac
+    case $place in *[[:cntrl:]]*) fail "--prefix or --bin: a control character is in it" 2 ;; esac
+done
 # Shell and Python both have to find it in the first line of a script.
 case $prefix in *[[:space:]]*) fail "--prefix $prefix: it has a space in it" 2 ;; esac
 
 # What lies in the prefix: release-*/ (an environment each), current -> one of them, and links, which
 # lists the links outside that lead to current.
 
+leads_here() { # a link
+    case $(readlink "$1" 2>/dev/null || :) in "$prefix"/*) ;; *) return 1 ;; esac
+}
+
 remove_links() { # those of the list on standard input, where they still lead here
     while IFS= read -r link; do
-        case $(readlink "$link" 2>/dev/null || :) in "$prefix"/*) rm -f "$link" ;; esac
+        if leads_here "$link"; then rm -f "$link"; fi
     done
+}
+
+lock() { # with this Python; where it is gone, nothing is at work with it
+    exec 9>"$prefix/lock"
+    "$1" -I -S -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX | fcntl.LOCK_NB)' 2>/dev/null
 }
 
 if [ -n "$uninstall" ]; then
     [ -f "$prefix/links" ] || fail "$prefix: nothing that install.sh has put there; give its --prefix"
     [ -w "$prefix" ] || fail "$prefix: not yours to change; run it as the user who installed it"
+    if [ -x "$prefix/current/bin/python" ]; then
+        lock "$prefix/current/bin/python" || fail "$prefix: another install.sh is at work there"
+    fi
     remove_links <"$prefix/links"
     rm -rf "$prefix"/release-* "$prefix/current" "$prefix/links" "$prefix/lock"
     rmdir "$prefix" 2>/dev/null || echo "install.sh: $prefix: other files are left there"
@@ -81,7 +100,8 @@ if [ -z "$python" ]; then
         || fail "no Python here: install python$python_version, or give --python"
 fi
 command -v "$python" >/dev/null || fail "$python: no such program"
-"$python" -I -S - "$here" "$python_version" "$machine" "$glibc" <<'END' || exit 1
+status=0
+found=$("$python" -I -S - "$here" "$python_version" "$machine" "$glibc" <<'END'
 import hashlib, os, platform, sys, sysconfig
 
 here, version, machine, glibc = sys.argv[1:]
@@ -89,7 +109,8 @@ program = sys.executable
 
 
 def fail(why):
-    sys.exit("install.sh: " + why)
+    print(why)
+    sys.exit(3)
 
 
 def numbers(text):
@@ -125,41 +146,63 @@ with open(os.path.join(here, "SHA256SUMS")) as sums:
             fail("%s: %s: unpack the tarball again" % (name, error.strerror))
         if found != expected:
             fail("%s is damaged: copy and unpack the tarball again" % name)
+print("right")
 END
+) || status=$?
+[ "$status" -ne 3 ] || fail "$found"
+[ "$status$found" = 0right ] || fail "$python: not a Python that runs (exit status $status): give --python"
 if [ -e "$prefix" ] && [ ! -f "$prefix/links" ] && [ -n "$(ls -A "$prefix" 2>/dev/null)" ]; then
     fail "$prefix: holds what install.sh has not put there: remove it, or give another --prefix"
 fi
-if [ -e "$bin/nodecheck" ] || [ -L "$bin/nodecheck" ]; then
-    case $(readlink "$bin/nodecheck" || :) in
-        "$prefix"/*) ;;
-        *) fail "$bin/nodecheck: is there already and does not lead to $prefix: remove it, or give another --bin" ;;
-    esac
-fi
 share=$(dirname "$bin")/share
-for place in "$prefix" "$bin" "$share"; do
-    while [ ! -e "$place" ]; do place=$(dirname "$place"); done
+links=$(
+    echo "$bin/nodecheck"
+    cd "$here/share" && find . -type f | while IFS= read -r page; do echo "$share${page#.}"; done
+)
+for_each_link() { # a command that takes a link
+    echo "$links" | while IFS= read -r link; do "$1" "$link" || exit 1; done
+}
+is_free() {
+    if [ -e "$1" ] || [ -L "$1" ]; then
+        leads_here "$1" || fail "$1: is there already and does not lead to $prefix: remove it, or give another --bin"
+    fi
+    is_writable "$(dirname "$1")"
+}
+is_writable() { # or can be made
+    place=$1
+    while [ ! -e "$place" ] && [ ! -L "$place" ]; do place=$(dirname "$place"); done
     [ -d "$place" ] && [ -w "$place" ] || fail "$place: no directory that you may write to"
-done
+}
+is_writable "$prefix"
+for_each_link is_free || exit 1
 
 mkdir -p "$prefix"
-exec 9>"$prefix/lock"
-"$python" -I -S -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX | fcntl.LOCK_NB)' 2>/dev/null \
-    || fail "$prefix: another install.sh is at work there"
+lock "$python" || fail "$prefix: another install.sh is at work there"
 [ -f "$prefix/links" ] || : >"$prefix/links"
 
-# The new release beside the old one. Until `current` is turned, nothing leads to it.
+# The new release beside the old one. Whatever ends this before it is done, all is as it was.
 release=$prefix/release-$version-$$
-log=$release.log
+old=$(readlink "$prefix/current" || :)
+before=$(cat "$prefix/links")
+turn() { # a link, what it leads to: renamed into place, so that it always leads somewhere
+    mkdir -p "$(dirname "$1")" && ln -s "$2" "$1.new.$$" || return 1
+    "$python" -I -S -c 'import os, sys; os.rename(*sys.argv[1:])' "$1.new.$$" "$1" && return
+    rm -f "$1.new.$$"
+    return 1
+}
 undo() {
-    rm -rf "$release" "$log"
-    [ -L "$prefix/current" ] || { rm -f "$prefix/lock" "$prefix/links"; rmdir "$prefix" 2>/dev/null; } || :
+    if [ -n "$old" ]; then turn "$prefix/current" "$old"; else rm -f "$prefix/current"; fi
+    echo "$links" | { grep -vxF -e "$before" || :; } | remove_links
+    echo "$before" >"$prefix/links"
+    rm -rf "$release"
+    [ -n "$old" ] || { rm -f "$prefix/lock" "$prefix/links"; rmdir "$prefix" 2>/dev/null; } || :
 }
 trap undo EXIT
 trap 'exit 1' HUP INT TERM
 step() { # what is done, its command
     what=$1
     shift
-    "$@" >"$log" 2>&1 || fail "$what failed, nothing was changed: $(grep . "$log" | tail -n 1)"
+    said=$("$@" 2>&1) || fail "$what failed, nothing was changed: $(echo "$said" | grep . | tail -n 1)"
 }
 step "making the environment" "$python" -I -m venv --without-pip "$release"
 step "installing the wheels" env PIP_CONFIG_FILE=/dev/null \
@@ -171,27 +214,21 @@ step "copying install.sh" cp "$here/install.sh" "$release/"
 step "trying the new release" "$release/bin/nodecheck" --version
 step "loading the new release" "$release/bin/python" -I -c \
     'import jinja2, prometheus_client, psutil, uvicorn, nodecheck._native, nodecheck.cli.report'
-rm -f "$log"
 
-old=$(readlink "$prefix/current" || :)
-turn() { # a link, what it leads to: renamed into place, so that it always leads somewhere
-    mkdir -p "$(dirname "$1")"
-    ln -s "$2" "$1.new.$$"
-    "$python" -I -S -c 'import os, sys; os.rename(*sys.argv[1:])' "$1.new.$$" "$1"
+link_one() {
+    if [ "$1" = "$bin/nodecheck" ]; then
+        turn "$1" "$prefix/current/bin/nodecheck"
+    else
+        turn "$1" "$prefix/current/share${1#"$share"}"
+    fi || fail "$1: could not be made, nothing was changed"
 }
+printf '%s\n' "$before" "$links" | sort -u >"$prefix/links" # an uninstall in the midst finds them all
 turn "$prefix/current" "$(basename "$release")"
+for_each_link link_one || exit 1
 trap - EXIT
-{
-    echo "$bin/nodecheck"
-    (cd "$release/share" && find . -type f | sed "s|^\.|$share|")
-} >"$prefix/links.new"
-turn "$bin/nodecheck" "$prefix/current/bin/nodecheck"
-(cd "$release/share" && find . -type f) | while IFS= read -r file; do
-    turn "$share/${file#./}" "$prefix/current/share/${file#./}"
-done
 # Links of before that are none now: another --bin, or a page that is gone.
-grep -vxF -f "$prefix/links.new" "$prefix/links" | remove_links || :
-mv "$prefix/links.new" "$prefix/links"
+echo "$before" | { grep -vxF -e "$links" || :; } | remove_links
+echo "$links" >"$prefix/links"
 # A daemon that runs still loads from the release before; older ones are of no use.
 for directory in "$prefix"/release-*; do
     case $directory in "$release" | "$prefix/$old") ;; *) rm -rf "$directory" ;; esac

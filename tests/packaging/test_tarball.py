@@ -254,6 +254,57 @@ def test_what_others_put_there_stays(install: Install, place: Path) -> None:
     assert files(place) == {own}
 
 
+def test_a_page_of_others_stays(install: Install, place: Path) -> None:
+    page = place / "usr/local/share/man/man1/nodecheck.1"
+    page.parent.mkdir(parents=True)
+    page.write_text("not ours\n")
+    assert f"{page}: is there already and does not lead to" in install().stderr
+    assert files(place) == {page}
+
+
+@pytest.mark.parametrize("upgraded", [False, True])
+def test_an_install_that_fails_at_its_last_link_leaves_all_as_it_was(
+    install: Install, place: Path, tmp_path: Path, *, upgraded: bool
+) -> None:
+    """A disk that fills up between two links, which no look before can tell."""
+    if upgraded:
+        assert install().returncode == 0
+    (place / "usr/local/bin").mkdir(parents=True, exist_ok=True)
+    before = (files(place), (place / "opt/nodecheck/current").resolve())
+    python = tmp_path / "python"
+    fails = 'case "$*" in *os.rename*_nodecheck) exit 1 ;; esac'
+    python.write_text(f'#!/bin/sh\n{fails}\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    failed = install("--python", str(python))
+    assert failed.returncode == 1
+    assert "_nodecheck: could not be made, nothing was changed" in failed.stderr
+    assert (files(place), (place / "opt/nodecheck/current").resolve()) == before
+    assert install().returncode == 0
+    assert install("--uninstall").returncode == 0
+    assert files(place) == set()
+
+
+@pytest.mark.parametrize("says", ["exit 0", "exit 1", "echo right; exit 4"])
+def test_what_is_no_python_is_told(
+    install: Install, place: Path, tmp_path: Path, says: str
+) -> None:
+    program = tmp_path / "python"
+    program.write_text(f"#!/bin/sh\n{says}\n")
+    program.chmod(0o755)
+    refused = install("--python", str(program))
+    assert f"{program}: not a Python that runs" in refused.stderr
+    assert not place.exists()
+
+
+def test_nothing_is_removed_while_an_install_is_at_work(installed: Path, unpacked: Path) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    with (installed / "opt/nodecheck/lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        refused = install_into(installed, unpacked, "--uninstall")
+    assert "another install.sh is at work" in refused.stderr
+    assert run(installed / "usr/local/bin/nodecheck", "--version").returncode == 0
+
+
 def test_two_at_once_do_not_meet(install: Install, place: Path) -> None:
     fcntl = pytest.importorskip("fcntl")
     lock = place / "opt/nodecheck/lock"
@@ -264,7 +315,18 @@ def test_two_at_once_do_not_meet(install: Install, place: Path) -> None:
         assert "another install.sh is at work" in install().stderr
 
 
-@pytest.mark.parametrize("wrong", [["--prefix"], ["--bin", "here"], ["--prefix", "/a b"], ["now"]])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--prefix"],
+        ["--bin", "here"],
+        ["--prefix", "/a b"],
+        ["now"],
+        ["--prefix", "/a/../b"],
+        ["--bin", "/a/."],
+        ["--bin", "/a\nb"],
+    ],
+)
 def test_wrong_usage_is_one_line_and_2(unpacked: Path, wrong: list[str]) -> None:
     done = run("sh", unpacked / "install.sh", *wrong)
     assert done.returncode == 2
