@@ -22,11 +22,11 @@ from nodecheck.policy import (
     PolicyError,
     Requirements,
     Retention,
-    Thresholds,
     Waiver,
     in_units,
     parse_policy,
 )
+from nodecheck.thresholds import Thresholds
 from nodecheck.units import GIB
 from tests.judge.test_verdict import finding, report
 from tests.nodes import three_l40

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import msgspec
 import pytest
 
 from nodecheck.checks.cpu.facts import CpuFacts
+from nodecheck.checks.engine.facts import EngineFacts, Process
 from nodecheck.checks.gpu.facts import Gpu, Thermal
 from nodecheck.checks.seen import Facts
 from nodecheck.model import pretty_json
@@ -17,8 +19,13 @@ from tests.judge.test_verdict import report
 from tests.nodes import dram, root, three_l40
 
 
+def of_engine(**members: Any) -> Facts:
+    return Facts(engine=EngineFacts(processes=(Process(pid=1, name="x", **members),)))
+
+
 def test_a_real_node_passes() -> None:
     assert absurd(report(three_l40())) is None
+    assert absurd(of_engine(thread_count=10_001, numa_bytes={0: 1 << 30, 1: 0})) is None
 
 
 @pytest.mark.parametrize(
@@ -33,6 +40,7 @@ def test_a_real_node_passes() -> None:
         (dram(-3, 1), "median_bytes_per_second"),
         (dram(10, 0), "threads"),
         (root(-1, 10), "available_bytes"),
+        (of_engine(numa_bytes={0: 1 << 30, 1: -1}), "engine.processes[0].numa_bytes.1"),
     ],
 )
 def test_what_cannot_be_is_named(value: object, path: str) -> None:

@@ -14,6 +14,7 @@ MODULES = sorted(p for p in PACKAGE.rglob("*.py"))
 DOORS = {
     "pynvml": "machine/nvml.py",
     "cpuinfo": "checks/cpu/probe.py",
+    "elftools.elf.elffile": "machine/elf.py",
     "nodecheck._native": "machine/native.py",
     "psutil": "machine/processes.py",
     "sqlite3": "records/snapshots/sqlite.py",

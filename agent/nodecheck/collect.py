@@ -18,6 +18,7 @@ from nodecheck.checks.cuda.facts import CudaProbe
 from nodecheck.checks.disk.facts import DiskFacts
 from nodecheck.checks.dram.facts import DramProbe
 from nodecheck.checks.dram.skipped import skipped
+from nodecheck.checks.engine.facts import EngineFacts
 from nodecheck.checks.gpu.facts import GpuProbe
 from nodecheck.checks.kernel_log.facts import KernelLogFacts
 from nodecheck.checks.limits.facts import LimitsFacts
@@ -32,10 +33,11 @@ from nodecheck.machine.child import Outcome
 from nodecheck.machine.host import Host
 from nodecheck.machine.reader import Reader
 from nodecheck.model import Gap, Reason, Struct, Transfer
-from nodecheck.policy import ReferenceWorkload, Thresholds
+from nodecheck.policy import ReferenceWorkload
 from nodecheck.ranges import absurd, without_absurd
 from nodecheck.report import HostInfo, Report
 from nodecheck.serving import Workload
+from nodecheck.thresholds import Thresholds
 from nodecheck.workload.numbers import from_numbers
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ FACTS: dict[str, type[Struct]] = {
     "gpu": GpuProbe,
     "cuda": CudaProbe,
     "kernel_log": KernelLogFacts,
+    "engine": EngineFacts,
     "python": PythonFacts,
     "dram": DramProbe,
 }
@@ -84,7 +87,7 @@ GPU = "gpu"
 PROBES = ("gpu", "dram", "cuda")
 """Checks whose probes hand on more than facts."""
 
-LAST = ("python", "dram")
+LAST = ("engine", "python", "dram")
 """Checks that run when the others are done: they load the node, or need the others' facts."""
 
 
@@ -138,6 +141,24 @@ def collect(
         workload=_named_model(dram.model_bytes),
         gaps=tuple(run.gaps),
         elapsed_seconds=round(elapsed.total_seconds(), 2),
+    )
+
+
+def watch(host: Host, report: Report, pid: int, seconds: float) -> Report:
+    """The report with what an engine's processes do now, in the place of what it tells of any.
+
+    Its time is now. Nothing else of the node is looked at again.
+    """
+    started = datetime.datetime.now(datetime.timezone.utc)
+    run = _Run(host)
+    run.alone("engine", pid, seconds)
+    elapsed = datetime.datetime.now(datetime.timezone.utc) - started
+    return msgspec.structs.replace(
+        report,
+        time=started.isoformat(timespec="seconds"),
+        facts=msgspec.structs.replace(report.facts, engine=run.facts().engine),
+        gaps=_with_gaps(report, "engine", run.gaps),
+        elapsed_seconds=round((report.elapsed_seconds or 0.0) + elapsed.total_seconds(), 2),
     )
 
 

@@ -19,16 +19,33 @@ from nodecheck.report import Report, in_utc
 from nodecheck.serving import Workload
 
 
-def diagnose(report: Report, policy: Policy, workload: Workload | None = None) -> Report:
+def diagnose(
+    report: Report,
+    policy: Policy,
+    workload: Workload | None = None,
+    silent: tuple[str, ...] = (),
+) -> Report:
     """The report with findings, strategies and verdict made anew from its facts.
-
-    The gravest findings come first, of equal ones those of GPUs: a node is rented for them.
 
     `workload` is a model that the user named; without one (neither here nor in the report) the
     strategies are judged for the policy's reference workload, and rules that need a model rest.
+    Checks that are `silent` had a fault, and have not answered since.
     """
+    seen = what_rules_see(report, policy, workload)
+    judged = msgspec.structs.replace(
+        report,
+        policy=policy.label,
+        workload=seen.workload or reference_workload(policy),
+        findings=findings(seen, report.time),
+        strategies=strategies(seen),
+    )
+    return msgspec.structs.replace(judged, verdict=verdict(judged, policy, silent))
+
+
+def what_rules_see(report: Report, policy: Policy, workload: Workload | None = None) -> Seen:
+    """The report's facts, as diagnose takes them."""
     earlier = report.workload if report.workload and report.workload.named_by_user else None
-    seen = Seen(
+    return Seen(
         facts=report.facts,
         policy=policy,
         measurements=report.measurements,
@@ -37,18 +54,14 @@ def diagnose(report: Report, policy: Policy, workload: Workload | None = None) -
         workload=workload or earlier,
         live=report.host.source == "live",
     )
-    today = in_utc(report.time).date()
+
+
+def findings(seen: Seen, time: str) -> tuple[Finding, ...]:
+    """The gravest come first, of equal ones those of GPUs: a node is rented for them."""
+    today = in_utc(time).date()
     found = (lasting(finding, seen) for rule in rules() for finding in rule.judge(seen))
-    findings = [waived(finding, policy.waivers, today) for finding in found]
-    findings.sort(key=lambda f: (-f.severity.rank, not f.id.startswith("gpu.")))
-    judged = msgspec.structs.replace(
-        report,
-        policy=policy.label,
-        workload=seen.workload or reference_workload(policy),
-        findings=tuple(findings),
-        strategies=strategies(seen),
-    )
-    return msgspec.structs.replace(judged, verdict=verdict(judged, policy))
+    told = [waived(finding, seen.policy.waivers, today) for finding in found]
+    return tuple(sorted(told, key=lambda f: (-f.severity.rank, not f.id.startswith("gpu."))))
 
 
 def rules() -> Iterable[Rule]:

@@ -76,6 +76,9 @@ class Reason(str, Enum):
     FAILED = "failed"
 
 
+NOT_ASKED = "not asked for (--quick)"
+"""Why what wakes or loads the node was left out."""
+
 UNANSWERED = (Reason.FAILED, Reason.TIMEOUT)
 """What should have answered and did not: the rest is not there, or not for us to read."""
 

@@ -55,7 +55,7 @@ def _impossible(value: object, member: str) -> tuple[str, float] | None:
     for key, item in _items(value):
         if type(item) in _NO_NUMBERS or item == ():
             continue
-        found = _impossible(item, member if in_order else key)
+        found = _impossible(item, key if isinstance(key, str) else member)
         if found:
             return (f"[{key}]" if in_order else f".{key}") + found[0], found[1]
     return None

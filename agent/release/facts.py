@@ -34,11 +34,13 @@ def _of(*words: str) -> frozenset[str]:
 
 
 _HISTORY = _of(
-    "nodecheck", "--from", "nodecheck snapshot", "nodecheck history", "nodecheck history export",
-    "nodecheck compare", "nodecheck daemon",
+    "nodecheck", "nodecheck attach", "--from", "nodecheck snapshot", "nodecheck history",
+    "nodecheck history export", "nodecheck compare", "nodecheck daemon",
 )  # fmt: skip
-_POLICY = _of("--policy", "nodecheck policy check")
-_PRINTS = _of("nodecheck", "--html", "nodecheck explain", "nodecheck policy check")
+_POLICY = _of("--policy", "nodecheck attach", "nodecheck policy check")
+_PRINTS = _of(
+    "nodecheck", "--html", "nodecheck attach", "nodecheck explain", "nodecheck policy check"
+)
 
 EXIT_STATUS: list[Entry] = [
     (_of("no gate"), "0", "The work was done, whatever a report says."),

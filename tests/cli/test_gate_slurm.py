@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pwd
 import shlex
 import socket
 import subprocess
@@ -13,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from nodecheck.diagnose import rules
-from tests.cli.gating import Done, gate
+from tests.cli.gating import NODECHECK, Done, gate
 from tests.fake_nvml.build import FakeNvml, fake_nvml
 from tests.fake_nvml.profiles import L40, at
 from tests.processes import eventually, is_running
@@ -25,6 +27,7 @@ FAILS = ("--min-disk-free", "9000000GB")
 REASON = "nodecheck: disk_free: "
 OURS = "nodecheck: gpu.lost: GPU 1: 1 GPU fell off the bus"
 OTHERS = "fan is replaced"
+US = pwd.getpwuid(os.geteuid()).pw_name
 
 _SCONTROL = """\
 #!/bin/sh
@@ -47,8 +50,10 @@ class Slurm:
         program.chmod(0o755)
         self.is_now("IDLE")
 
-    def is_now(self, state: str, reason: str = "", name: str = NODE) -> None:
-        told = f"   Reason={reason} [root@2026-11-30T22:00:00]\n" if reason else ""
+    def is_now(self, state: str, reason: str = "", name: str = NODE, by: str = US) -> None:
+        first, *more = reason.split("\n")
+        told = "".join([f"   Reason={first} [{by}@2026-11-30T22:00:00]\n",
+                        *(f"          {line}\n" for line in more)]) if reason else ""  # fmt: skip
         text = f"NodeName={name} Arch=x86_64 \n   State={state} Weight=1 \n   AllocTRES=\n{told}"
         (self.place / "node").write_text(text)
 
@@ -136,6 +141,8 @@ def test_a_node_that_passes_is_resumed_and_only_once(slurm: Slurm) -> None:
     [
         ("IDLE+DRAIN", OTHERS),
         ("IDLE+DRAIN", f"{OURS} : Kill task failed"),
+        ("IDLE+DRAIN", f"{OURS}\nRMA 4711"),
+        ("IDLE+DRAIN", "nodecheck: ask Bob before use"),
         ("DOWN", "Not responding"),
         ("IDLE+FAIL", OTHERS),
     ],
@@ -147,6 +154,24 @@ def test_what_others_did_is_left(
     done = slurm.check(*asked)
     assert (done.returncode, slurm.told()) == (0, [])
     assert f"; {NODE}: left " in done.stdout
+
+
+@pytest.mark.parametrize("asked", [(), FAILS])
+def test_what_others_wrote_in_our_words_is_left(slurm: Slurm, asked: tuple[str, ...]) -> None:
+    """Who adds to a reason gives it anew, under his own name."""
+    slurm.is_now("IDLE+DRAIN", f"{OURS}; RMA 4711", by="bob")
+    done = slurm.check(*asked)
+    assert (done.returncode, slurm.told()) == (0, [])
+    assert done.stdout.endswith(f"; {NODE}: left drained, which others did: {OURS}; RMA 4711\n")
+
+
+def test_the_reason_of_a_reboot_is_not_replaced(slurm: Slurm) -> None:
+    slurm.is_now("ALLOCATED+REBOOT_REQUESTED", "kernel update")
+    done = slurm.check(*FAILS)
+    assert (done.returncode, slurm.told()) == (0, [])
+    assert done.stdout.endswith(
+        f"; {NODE}: left ALLOCATED+REBOOT_REQUESTED, where others gave a reason: kernel update\n"
+    )
 
 
 def test_what_is_being_rebooted_is_not_resumed(slurm: Slurm) -> None:
@@ -261,6 +286,57 @@ def test_in_a_prolog_it_only_tells_by_its_status(slurm: Slurm, context: str) -> 
     assert NODE not in failing.stdout
     assert slurm.check(SLURM_SCRIPT_CONTEXT=context).returncode == 0
     assert slurm.calls() == []
+
+
+UNREAD = {
+    "closed": "{} >&-; echo $? >&2",
+    "full": "{} >/dev/full; echo $? >&2",
+    "no reader": "{} | true; echo ${{PIPESTATUS[0]}} >&2",
+    "not writable": "{} 1</dev/null; echo $? >&2",
+    "no stream at all": "{} >&- 2>&- <&-; echo $? >/dev/stderr",
+}
+
+
+@pytest.mark.parametrize("style", [("--slurm",), ("--exit-style", "posix", "--quick")])
+@pytest.mark.parametrize("script", UNREAD.values(), ids=UNREAD)
+def test_in_a_prolog_the_verdict_counts_whether_or_not_it_can_be_read(
+    slurm: Slurm, script: str, style: tuple[str, ...]
+) -> None:
+    """A job must not start on a node that is known to be unfit, and no fit node be drained."""
+    lenient = ("--warning", "ok", "--unknown", "ok", "--policy", str(slurm.place / "policy.toml"))
+    for asked, status in ((FAILS, 1), ((), 0)):
+        command = shlex.join([*NODECHECK, "gate", *style, *lenient, *asked])
+        done = subprocess.run(
+            ["bash", "-c", script.format(command)], capture_output=True, text=True, check=False,
+            env={**os.environ, "SLURM_SCRIPT_CONTEXT": "prolog_slurmd"}, timeout=60,
+        )  # fmt: skip
+        assert done.stderr.splitlines()[-1] == str(status), done.stderr
+        assert len(done.stderr.splitlines()) <= 2
+        assert "Traceback" not in done.stderr
+    assert slurm.calls() == []
+
+
+def test_in_a_prolog_nobody_who_reads_slowly_is_waited_for(slurm: Slurm) -> None:
+    """The verdict is known, and a pipe that is full keeps it back until the time is over."""
+    script = (
+        "import nodecheck.cli.slurm as slurm; slurm.LIMIT_SECONDS = 5.0;"
+        "from nodecheck.cli import main; main()"
+    )
+    arguments = ("gate", "--slurm", "--policy", str(slurm.place / "policy.toml"), *FAILS)
+    reads, writes = os.pipe()
+    fcntl.fcntl(writes, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(writes, bytes(4096))
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", script, *arguments], stdout=writes, stderr=subprocess.PIPE,
+            env={**os.environ, "SLURM_SCRIPT_CONTEXT": "prolog_slurmd"}, timeout=60, check=False,
+        )  # fmt: skip
+    finally:
+        os.close(reads)
+        os.close(writes)
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.startswith(b"CRITICAL ")
+    assert b"(standard output: not done within 5 s)" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 
 from nodecheck.cli import integrations
 from nodecheck.cli.integrations import PLACE, PROGRAM, names, read, why_not_for_services
-from tests.cli.test_commands import failed, run
+from tests.cli.test_commands import NODECHECK, failed, run
 
 PROGRAM_HERE = str(Path(sys.executable).with_name("nodecheck"))
 
@@ -80,6 +81,45 @@ def test_it_writes_below_a_directory_and_a_second_time_nothing(tmp_path: Path) -
     assert [p for p in place.rglob("*") if p.is_file()] == [file]
 
 
+@pytest.mark.parametrize("what", ["fifo", "fifo behind a link", "/dev/zero", "endless file"])
+def test_what_has_no_end_differs_and_is_not_read(what: str, tmp_path: Path) -> None:
+    there = tmp_path / read("cron")[0].files[0].path.lstrip("/")
+    there.parent.mkdir(parents=True)
+    if what == "endless file":
+        there.touch()
+        os.truncate(there, 1 << 40)
+    elif what == "fifo":
+        os.mkfifo(there)
+    elif what == "fifo behind a link":
+        os.mkfifo(tmp_path / "fifo")
+        there.symlink_to(tmp_path / "fifo")
+    else:
+        there.symlink_to(what)
+    done = subprocess.run(
+        [*NODECHECK, "init", "cron", "--to", str(tmp_path)],
+        capture_output=True, text=True, check=False, timeout=30, preexec_fn=_little_memory,
+    )  # fmt: skip
+    failed(done, str(there), "differs")
+
+
+def _little_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+
+
+def test_services_can_enter_the_folders_whatever_the_umask(tmp_path: Path) -> None:
+    place = tmp_path / "new" / "root"
+    done = subprocess.run(
+        [*NODECHECK, "init", "systemd", "--to", str(place)],
+        capture_output=True, text=True, check=False, timeout=30, umask=0o077,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    made = [place.parent, place, *place.rglob("*")]
+    modes = {path.relative_to(tmp_path): stat.S_IMODE(path.stat().st_mode) for path in made}
+    files = {Path("new/root") / f.path.lstrip("/"): f.mode for f in read("systemd")[0].files}
+    assert modes == {path: files.get(path, 0o755) for path in modes}
+    assert files.keys() <= modes.keys()
+
+
 @pytest.mark.parametrize("what", ["other", "link", "directory"])
 def test_what_differs_stays_and_nothing_else_is_written(what: str, tmp_path: Path) -> None:
     last = read("systemd")[0].files[-1].path
@@ -107,10 +147,10 @@ def test_what_is_not_there_is_told_with_what_is() -> None:
     assert run("init", "cron", "--to", "").returncode == 2
 
 
-def named_by(called: Path, place: Path, **environment: str) -> str:
+def named_by(called: str | Path, place: Path, **environment: str) -> str:
     """The program in the crontab that `called` prints."""
     printed = subprocess.run(
-        [str(called), "init", "cron", "nodecheck"],
+        [called, "init", "cron", "nodecheck"],
         capture_output=True,
         text=True,
         check=False,
@@ -130,6 +170,41 @@ def test_the_program_is_named_as_it_was_called(tmp_path: Path) -> None:
     assert named_by(Path("bin/nodecheck"), tmp_path) == str(link)
     path = f"{link.parent}{os.pathsep}{os.environ['PATH']}"
     assert named_by(Path("nodecheck"), tmp_path, PATH=path) == str(link)
+
+
+def test_the_program_beside_us_is_named_not_one_of_the_path(tmp_path: Path) -> None:
+    """./nodecheck is this installation, whatever lies on the PATH."""
+    for name in ("here", "elsewhere"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "nodecheck").symlink_to(PROGRAM_HERE)
+    path = f"{tmp_path / 'elsewhere'}{os.pathsep}{os.environ['PATH']}"
+    here = tmp_path / "here"
+    assert named_by("./nodecheck", here, PATH=path) == str(here / "nodecheck")
+
+
+def test_a_folder_that_an_update_moves_is_named_as_the_shell_names_it(tmp_path: Path) -> None:
+    """In PREFIX/current, a link to a release, bin/nodecheck is PREFIX/current/bin/nodecheck."""
+    release, current = tmp_path / "release-1", tmp_path / "current"
+    (release / "bin").mkdir(parents=True)
+    (release / "bin" / "nodecheck").symlink_to(PROGRAM_HERE)
+    current.symlink_to("release-1")
+    asked = Path("bin/nodecheck")
+    assert named_by(asked, current, PWD=str(current)) == str(current / "bin" / "nodecheck")
+    physical = str(release / "bin" / "nodecheck")
+    for wrong in ("", ".", "/nowhere", str(tmp_path)):
+        assert named_by(asked, current, PWD=wrong) == physical
+    up = named_by("../bin/nodecheck", current / "bin", PWD=str(current / "bin"))
+    assert up == str(current / "bin" / "nodecheck")
+
+
+def test_a_step_up_from_a_link_is_that_of_the_kernel(tmp_path: Path) -> None:
+    """link/../nodecheck is beside what the link leads to, not beside the link."""
+    (tmp_path / "far" / "folder").mkdir(parents=True)
+    (tmp_path / "far" / "nodecheck").symlink_to(PROGRAM_HERE)
+    (tmp_path / "link").symlink_to("far/folder")
+    for called in (f"{tmp_path}/link/../nodecheck", "link/../nodecheck"):
+        found = named_by(called, tmp_path, PWD=str(tmp_path))
+        assert found == str(tmp_path / "far" / "nodecheck")
 
 
 def test_a_path_that_would_need_quotes_is_refused(tmp_path: Path) -> None:
@@ -167,3 +242,13 @@ def test_the_warning_does_not_get_into_the_file() -> None:
     done = run("init", "systemd", "nodecheck.service")
     assert done.stdout.startswith("[Unit]\n")
     assert "Warning" not in done.stdout
+
+
+def test_from_a_folder_that_is_gone_a_full_path_still_names_it(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    script = 'cd "$1" && rmdir "$1" && exec "$2" init cron nodecheck'
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", str(tmp_path / "gone"), PROGRAM_HERE],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert f"{PROGRAM_HERE} snapshot" in done.stdout, done.stderr

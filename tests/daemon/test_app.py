@@ -167,6 +167,15 @@ def test_what_cannot_be_made() -> None:
     assert json.loads(history.body) == {"error": "history 30d: no: 0 bytes"}
 
 
+def test_when_to_ask_again_is_said_where_that_may_help() -> None:
+    async def fail(what: str, report: bytes) -> bytes:
+        raise MakingError(f"{what}: no history is kept: {len(report)}", lasts=True)
+
+    with served(None, fail) as its:
+        history = its.ask("/api/v1/history")
+    assert (history.status, "retry-after" in history.headers) == (503, False)
+
+
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
 def test_only_get_and_head(route: object) -> None:
     path = getattr(route, "path", "")

@@ -117,6 +117,47 @@ def test_where_kernels_cannot_run_at_all_they_are_not_tried_again_soon() -> None
     assert carry.why_not_measured(full()) is None
 
 
+QUICK = replace(
+    light(),
+    facts=replace(light().facts, dram=DramFacts(skipped="not asked for (--quick)")),
+    gaps=tuple(
+        replace(gap, detail=f"{what}: not asked for (--quick)")
+        for gap, what in zip(
+            NOT_ASKED, ("DRAM bandwidth not measured", "CUDA not started"), strict=True
+        )
+    ),
+)
+
+
+def whys(report: Report) -> list[str]:
+    return [report.facts.dram.skipped or "", *(gap.detail for gap in report.gaps)]
+
+
+def test_a_light_report_says_why_the_last_full_one_did_not_measure() -> None:
+    yet = carry.told(QUICK, {}, carry.YET)
+    assert whys(yet) == [
+        "a full pass is yet to come",
+        "DRAM bandwidth not measured: a full pass is yet to come",
+        "CUDA not started: a full pass is yet to come",
+    ]
+    seen = full(cuda=CudaFacts(message="out of memory"))
+    refused = replace(
+        seen,
+        measurements=(),
+        facts=replace(seen.facts, dram=DramFacts(skipped="the CPUs are busy (93 %)")),
+        gaps=(
+            Gap(check="cuda", field="state", reason=Reason.FAILED, detail="CUDA: out of memory"),
+        ),
+    )
+    assert whys(carry.told(QUICK, carry.unmeasured(refused), carry.YET)) == [
+        "the CPUs are busy (93 %), at the last full pass",
+        "DRAM bandwidth not measured: the CPUs are busy (93 %), at the last full pass",
+        "CUDA not started: out of memory, at the last full pass",
+    ]
+    assert carry.unmeasured(full()) == {}
+    assert not [why for why in whys(carry.told(QUICK, {}, carry.NEVER)) if "--quick" in why]
+
+
 def changed(part: str, **members: Any) -> Facts:
     return replace(SEEN, **{part: replace(getattr(SEEN, part), **members)})
 

@@ -106,7 +106,7 @@ def test_whatever_comes_it_stands(standing: Served, told: bytes) -> None:
         connection.sendall(told + b"\r\n\r\n")
         connection.shutdown(socket.SHUT_WR)
         answer = everything(connection)
-    assert set(statuses(answer)) <= {200, 304, 400, 401, 403, 404, 405, 413, 421}
+    assert set(statuses(answer)) <= {200, 304, 400, 401, 403, 404, 405, 413, 421, 431}
     assert standing.ask("/healthz").status == 200
 
 

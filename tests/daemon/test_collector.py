@@ -10,19 +10,25 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from nodecheck.checks.cuda.facts import CudaFacts
+from nodecheck.checks.kernel_log.facts import KernelLogFacts, Xid
 from nodecheck.daemon import carry
 from nodecheck.daemon.collector import judged
 from nodecheck.daemon.findings import Findings
 from nodecheck.daemon.passes import Pass, Task
-from nodecheck.model import Reason
-from nodecheck.policy import Policy, Thresholds
+from nodecheck.model import Gap, Reason, Status
+from nodecheck.policy import Policy
 from nodecheck.records.snapshots import database
 from nodecheck.report import Report, from_json
+from nodecheck.thresholds import Thresholds
+from nodecheck.units import GIB
 from tests.checks.cuda.commands import Node, node, wait_for_others
-from tests.daemon.test_carry import full, light
+from tests.daemon.test_carry import CUDA_STARTS, SEEN, full, light
 from tests.fake_cuda.build import FakeCuda, fake_cuda
 from tests.fake_nvml.build import fake_nvml
+from tests.nodes import l40, root
 from tests.processes import eventually
 
 __all__ = ["fake_cuda", "fake_nvml", "node"]
@@ -75,7 +81,25 @@ def test_a_light_pass_gives_a_report_in_all_forms_and_stores_it(history: Path) -
     assert light_pass.measured is None
     assert light_pass.skipped is None  # or a full pass would follow soon
     assert report.measurements == ()
+    assert report.facts.dram.skipped == 'not asked for (kernels = "never")'
     assert database.read_report(history, "@-1") == report
+
+
+@pytest.mark.usefixtures("history")
+def test_nobody_is_said_to_have_asked_for_less() -> None:
+    """Before the first full pass, and after one that found the node busy."""
+    first = made("light", given=Task(measured_seconds=3600))
+    assert b"--quick" not in first.report + first.findings
+    assert report_of(first).facts.dram.skipped == "a full pass is yet to come"
+    busy = Policy(thresholds=Thresholds(busy_node_share=0.0, busy_gpu_share=0.0))
+    task = Task(policy=msgspec.msgpack.encode(busy), measured_seconds=3600)
+    refused = made("full", given=task)
+    if refused.skipped is None:
+        pytest.skip("no CPU did anything for a while")
+    after = made("light", given=replace(task, unmeasured=refused.unmeasured))
+    assert after.unmeasured == refused.unmeasured
+    assert report_of(after).facts.dram.skipped == f"{refused.skipped}, at the last full pass"
+    assert b"--quick" not in after.report + after.findings
 
 
 def test_a_full_pass_measures_and_hands_on_what_it_measured(history: Path) -> None:
@@ -223,3 +247,62 @@ def test_it_ends_its_own_children_when_it_is_told_to_end(history: Path, tmp_path
     pids = [int(pid) for pid in started.read_text().split()]
     assert not [pid for pid in pids if Path(f"/proc/{pid}/exe").exists()]
     assert not history.exists()
+
+
+ROOMY = replace(SEEN, disk=replace(SEEN.disk, filesystems=(root(600 * GIB, 950 * GIB),)))
+XID = KernelLogFacts(
+    source="dmesg", xids=(Xid(code=79, pci_address=l40(0).pci_address, text="fallen off the bus"),)
+)
+HUNG = Gap(check="kernel_log", field="source", reason=Reason.TIMEOUT, detail="dmesg: no answer")
+DENIED = replace(HUNG, reason=Reason.DENIED)
+OTHER = Gap(check="kernel_log", field="older_lines", reason=Reason.FAILED, detail="always")
+
+
+def logged(log: KernelLogFacts, *gaps: Gap) -> Report:
+    seen = light(facts=replace(ROOMY, kernel_log=log))
+    return replace(seen, gaps=(*seen.gaps, *gaps))
+
+
+def verdicts(*reports: Report, kinds: str = "") -> list[tuple[Status, bool]]:
+    """The status of each, judged after those before it, and whether it names the kernel log."""
+    task, told = Task(measured_seconds=1e6), []
+    for number, report in enumerate(reports):
+        kind = "full" if kinds[number : number + 1] == "f" else "light"
+        made = judged(kind, report, Policy(), task)
+        told.append((made.status, "Not judged: kernel_log." in made.headline))
+        task = replace(task, sources=made.sources, measured=made.measured)
+    return told
+
+
+LOG = KernelLogFacts(source="dmesg")
+CLEAR, FAULT, DOUBT = (Status.OK, False), (Status.CRITICAL, False), (Status.UNKNOWN, True)
+
+
+@pytest.mark.usefixtures("history")
+def test_a_fault_is_not_gone_because_its_source_is_silent() -> None:
+    """An Xid is in the kernel's log, then reading that hangs, then it can be read again."""
+    bad, hung, good = logged(XID), logged(KernelLogFacts(), HUNG), logged(LOG)
+    assert verdicts(good, bad, hung, hung, good, hung) == [
+        CLEAR, FAULT, DOUBT, DOUBT, CLEAR, CLEAR,
+    ]  # fmt: skip
+    assert verdicts(bad, hung, bad, hung, logged(KernelLogFacts(), DENIED)) == [
+        FAULT, DOUBT, FAULT, DOUBT, CLEAR,
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("history")
+def test_what_was_silent_while_the_fault_was_seen_does_not_keep_it() -> None:
+    assert verdicts(logged(XID, OTHER), logged(LOG, OTHER)) == [FAULT, CLEAR]
+    assert verdicts(logged(XID), logged(LOG, replace(OTHER, check="disk"))) == [FAULT, CLEAR]
+
+
+@pytest.mark.usefixtures("history")
+def test_cuda_that_hangs_after_a_fault_is_unknown_until_it_is_asked_again() -> None:
+    hangs = Gap(check="cuda", field="state", reason=Reason.TIMEOUT, detail="no answer")
+    good, bad = full(read=140.0, facts=ROOMY, cuda=CUDA_STARTS), full(read=140.0, facts=ROOMY)
+    silent = replace(good, gaps=(hangs,), facts=replace(good.facts, cuda=CudaFacts()))
+    reads = light(facts=ROOMY)
+    told = verdicts(bad, reads, silent, reads, good, reads, kinds="flflfl")
+    assert [status for status, _ in told] == [
+        Status.CRITICAL, Status.CRITICAL, Status.UNKNOWN, Status.UNKNOWN, Status.OK, Status.OK,
+    ]  # fmt: skip

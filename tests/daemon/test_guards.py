@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 
 import pytest
 
-from nodecheck.daemon.guards import SAFE_HEADERS, Guard, host_name, is_token
-from tests.daemon.served import served, tree_pass
+from nodecheck.daemon.guards import HEADERS_BYTES, SAFE_HEADERS, Guard, host_name, is_token
+from tests.daemon.served import served, statuses, tree_pass
 
 TOKEN = "correct horse battery staple"
 
@@ -32,6 +33,10 @@ def refused(guard: Guard, path: str = "/metrics", **headers: str) -> int | None:
         "localhost:9742",
         "LOCALHOST",
         "localhost.",
+        "localhost:",
+        "127.0.0.1:",
+        "[::1]:",
+        "fe80::",
         "gpu7.example:9742",
         "GPU7.Example.",
         "listened",
@@ -62,6 +67,8 @@ def test_names_of_this_node(host: str) -> None:
         "[localhost",
         "[::1]x:1",
         ":9742",
+        ":",
+        "attacker.example:",
     ],
 )
 def test_names_that_may_have_been_pointed_here(host: str) -> None:
@@ -85,6 +92,8 @@ def test_one_host_is_needed() -> None:
     doubled = guard.refusal("/", [(b"host", b"localhost"), (b"host", b"localhost")])
     empty = guard.refusal("/", [(b"host", b" ")])
     assert [told.status for told in (missing, doubled, empty) if told] == [400, 400, 400]
+    assert guard.refusal("/readyz", []) is None  # HTTP/1.0, as load balancers ask
+    assert guard.refusal("/readyz", [(b"host", b"")])
 
 
 def test_ports_are_taken_off() -> None:
@@ -246,3 +255,55 @@ def test_a_fault_of_ours_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
     carries_all(answer.headers)
     [record] = [each for each in caplog.records if each.name.startswith("nodecheck")]
     assert record.getMessage() == ("'/api/v1/openapi.json': ZeroDivisionError: of all things")
+
+
+async def cancelled(*_: object) -> bytes:
+    raise asyncio.CancelledError
+
+
+def test_who_is_asked_while_nodecheck_ends_says_so() -> None:
+    with served(tree_pass(), make=cancelled) as its:
+        answer = its.ask("/api/v1/openapi.json")
+    assert (answer.status, answer.headers["retry-after"]) == (503, "5")
+    assert answer.body == b'{"error": "nodecheck is about to end"}\n'
+    carries_all(answer.headers)
+
+
+@pytest.mark.parametrize(
+    ("target", "host", "status"),
+    [
+        (b"http://localhost:9742/healthz", b"attacker.example", 200),
+        (b"HTTP://localhost/healthz", b"localhost", 200),
+        (b"http://localhost/nothing", b"localhost", 404),
+        (b"http://attacker.example/healthz", b"localhost", 421),
+        (b"http://localhost@attacker.example/healthz", b"localhost", 421),
+        (b"ftp://localhost/healthz", b"localhost", 404),
+    ],
+)
+def test_a_target_may_be_a_whole_url(target: bytes, host: bytes, status: int) -> None:
+    """Its name is the one that counts."""
+    with served(tree_pass()) as its:
+        told = its.say(
+            b"GET " + target + b" HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n"
+        )
+    assert statuses(told) == [status]
+
+
+@pytest.mark.parametrize("where", ["path", "query", "header", "headers"])
+def test_a_request_may_be_so_long(where: str) -> None:
+    def asked(size: int) -> list[int]:
+        target, fields = b"/healthz", b""
+        if where == "path":
+            target = b"/" + b"x" * size
+        elif where == "query":
+            target += b"?" + b"x" * size
+        elif where == "header":
+            fields = b"X: " + b"x" * size + b"\r\n"
+        else:
+            fields = b"X: y\r\n" * (size // 6)
+        last = b"Host: localhost\r\nConnection: close\r\n\r\n"
+        return statuses(its.say(b"GET " + target + b" HTTP/1.1\r\n" + fields + last))
+
+    with served(tree_pass()) as its:
+        assert asked(HEADERS_BYTES - 200) == [404 if where == "path" else 200]
+        assert asked(HEADERS_BYTES) == [431]

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from nodecheck.checks import CHECKS
-from nodecheck.collect import _deadline_seconds
+from nodecheck.collect import LAST, _deadline_seconds
 from nodecheck.daemon import loop as loops
 from nodecheck.daemon.journal import Journal
 from nodecheck.daemon.loaded import Loaded
@@ -63,7 +63,7 @@ class Statuses(Notifier):
 ANSWERS: dict[str, dict[str, Any]] = {
     "ok": {},
     "slow": {},
-    "measured": {"measured": b"measured"},
+    "measured": {"measured": b"measured", "unmeasured": {"cuda": "it hangs"}},
     "confirm": {"confirm": True, "status": Status.CRITICAL},
     "skipped": {"skipped": "the node is busy"},
     "unstored": {"not_stored": "the disk is full"},
@@ -203,6 +203,7 @@ def test_what_was_measured_is_handed_to_the_passes_that_follow(turning: Turning)
     turning.turn(watch)
     tasks = turning.tasks()
     assert [task.measured for task in tasks[:2]] == [None, b"measured"]
+    assert [task.unmeasured for task in tasks[:2]] == [{}, {"cuda": "it hangs"}]
     assert tasks[-1].measured is None
     assert {task.measured_seconds for task in tasks} == {1200.0}
 
@@ -471,7 +472,7 @@ def test_a_configuration_that_was_not_taken_stays_in_the_status(turning: Turning
 
 def test_a_pass_may_take_what_its_probes_may() -> None:
     """The daemon imports no check: its deadlines are numbers of its own."""
-    probes = [name for name in CHECKS if name not in ("python", "dram")]
+    probes = [name for name in CHECKS if name not in LAST]
     assert max(map(_deadline_seconds, probes)) == SLOWEST_PROBE_SECONDS
     assert _deadline_seconds("dram") == KERNELS_SECONDS
     assert place.ANSWER_SECONDS + place.TURN_SECONDS <= loops.BESIDE_SECONDS - 10

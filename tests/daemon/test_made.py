@@ -129,6 +129,7 @@ def test_a_failure_is_one_line_and_soon_forgotten(
     answers = run(ask())
     assert {type(each) for each in answers} == {MakingError}
     assert {str(each) for each in answers} == {line}
+    assert {each.lasts for each in answers if isinstance(each, MakingError)} == {True}
     assert bench.started == ["page", "page"]
 
 
@@ -151,6 +152,7 @@ time.sleep(1000)
 
     answers, seconds = run(ask())
     assert {str(each) for each in answers} == {"page: no answer within 1 s"}
+    assert {each.lasts for each in answers if isinstance(each, MakingError)} == {False}
     assert seconds < 5
     pids = [bench.lines[0][0], int(grandchild.read_text())]
     assert eventually(lambda: not any(map(processes.is_running, pids)))

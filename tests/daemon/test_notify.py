@@ -61,6 +61,9 @@ def test_a_status_is_one_short_line(manager: socket.socket) -> None:
         ({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "1"}, None),
         ({"WATCHDOG_USEC": "0"}, None),
         ({"WATCHDOG_USEC": "x"}, None),
+        ({"WATCHDOG_USEC": "9" * 400}, None),
+        ({"WATCHDOG_USEC": "9" * 5000}, None),
+        ({"WATCHDOG_USEC": str(2**64 - 1)}, None),
         ({}, None),
     ],
 )

@@ -13,7 +13,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from nodecheck.daemon import made, server
+from nodecheck.daemon import guards, made, server
 from nodecheck.daemon.app import make_app
 from nodecheck.daemon.board import Board
 from nodecheck.daemon.findings import Findings
@@ -131,7 +131,7 @@ def test_the_limits_are_those_that_people_read_of() -> None:
     assert limits == {
         "what": "limit",
         "connections": f"{server.CONNECTIONS} at once",
-        "a request's line and headers": f"{server.HEADERS_BYTES >> 10} KiB",
+        "a request's line and headers": f"{guards.HEADERS_BYTES >> 10} KiB",
         "a request's body": "none",
         "until a request is whole": f"{server.REQUEST_SECONDS:g} s",
         "until its answer is taken": f"{server.TAKEN_SECONDS:g} s",

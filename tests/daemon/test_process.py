@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nodecheck.daemon.process import ANSWER_LIMIT_BYTES, Child, Clock, Ended
-from tests.processes import children, descriptors
+from tests.processes import children, descriptors, eventually, is_running
 
 
 def run(*command: str, given: bytes = b"", seconds: float = 20.0) -> Ended:
@@ -60,6 +60,35 @@ def test_cancelled_it_is_ended_and_nothing_is_left() -> None:
 
     asyncio.run(cancelled())
     assert children() <= before
+    assert descriptors() <= open_before
+
+
+STUBBORN = "trap '' TERM; setsid sleep 600 & echo $$ $! > {}; while :; do sleep 0.1; done"
+
+
+@pytest.mark.parametrize("cancels", [0, 1, 3])
+def test_a_late_one_goes_with_all_it_started_also_where_its_end_is_cut_short(
+    tmp_path: Path, cancels: int
+) -> None:
+    """SIGTERM to the daemon comes while a late child is being ended."""
+    note = tmp_path / "pids"
+    open_before = descriptors()
+
+    async def ended() -> None:
+        child = Child(["sh", "-c", STUBBORN.format(note)], Clock())
+        task = asyncio.create_task(child.run([], b"", 0.5))
+        await asyncio.sleep(0.6)
+        for _ in range(cancels):
+            task.cancel()
+            await asyncio.sleep(0)
+        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.sleep(0.2)
+        assert child.stuck_pid is None
+
+    asyncio.run(ended())
+    pids = [int(pid) for pid in note.read_text().split()]
+    assert len(pids) == 2
+    assert eventually(lambda: not any(map(is_running, pids)))
     assert descriptors() <= open_before
 
 

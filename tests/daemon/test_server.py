@@ -58,7 +58,8 @@ def test_http_1_0(its: Served) -> None:
     told = its.say(b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")
     assert statuses(told) == [200]
     assert told.endswith(b"\r\n\r\nok\n")
-    assert statuses(its.say(b"GET /healthz HTTP/1.0\r\n\r\n")) == [400]
+    assert statuses(its.say(b"GET /healthz HTTP/1.0\r\n\r\n")) == [200]
+    assert statuses(its.say(b"GET /metrics HTTP/1.0\r\n\r\n")) == [400]
 
 
 @pytest.mark.usefixtures("patient")

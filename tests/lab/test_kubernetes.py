@@ -279,6 +279,9 @@ def test_the_pod_monitor_in_the_documents_asks_what_there_is(folder: Path) -> No
     (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
     assert endpoint["port"] in [port["name"] for port in pod["containers"][0]["ports"]]
     secrets = [v["secret"]["secretName"] for v in pod["volumes"] if "secret" in v]
+    (main,) = (each for each in parsed(rendered(folder)) if each["kind"] == "DaemonSet")
+    labels = main["spec"]["template"]["metadata"]["labels"]
+    assert labels[monitor["spec"]["jobLabel"]] == "nodecheck"  # as NodecheckDown asks
     assert endpoint["authorization"]["credentials"] == {"name": secrets[0], "key": "token"}
 
 

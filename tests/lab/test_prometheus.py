@@ -87,7 +87,7 @@ def test_promtool_and_amtool_take_the_configurations(files: Path) -> None:
     (files / "nodecheck.token").write_text("secret")
     said = ran("promtool", "check", "config", str(files / "prometheus.yml"))
     assert "1 rule files found" in said
-    assert "3 receivers" in ran("amtool", "check-config", str(files / "alertmanager.yml"))
+    assert "4 receivers" in ran("amtool", "check-config", str(files / "alertmanager.yml"))
 
 
 INSTANCE = "rich"

@@ -103,6 +103,14 @@ def test_the_whole_session_dies(tmp_path: Path) -> None:
     assert eventually(lambda: not is_running(pid))
 
 
+@pytest.mark.parametrize("end", ["sleep 600", "exec yes"])
+def test_what_it_started_in_another_session_dies_too(tmp_path: Path, end: str) -> None:
+    with pytest.raises(UnreadableError):
+        shell(f"setsid sleep 600 & echo $! > {tmp_path}/pid; {end}", 0.5)
+    pid = int((tmp_path / "pid").read_text())
+    assert eventually(lambda: not is_running(pid))
+
+
 @pytest.mark.parametrize("start", ["sleep 600 &", "setsid sleep 600 &"])
 def test_a_grandchild_that_keeps_the_pipe_is_not_waited_for(start: str) -> None:
     begin = time.monotonic()

@@ -1,6 +1,8 @@
 """What the CPU says of itself, what it executes, and the process's own bonds."""
 
+import ctypes
 import errno
+import shutil
 import struct
 import subprocess
 import sys
@@ -172,6 +174,33 @@ def test_clock_gettime_costs_something_and_is_soon_known() -> None:
     cost = native.clock_gettime_seconds()
     assert 0 < cost < time.monotonic() - start
     assert cost < 1e-3
+
+
+PREEMPTED = """
+#include "%s"
+static long now, calls;
+int clock_gettime(clockid_t clock, struct timespec *told) {
+    now += 20 + (++calls == %d ? 28 * 1000 * 1000 : 0) + 0 * clock;
+    *told = (struct timespec){ now / 1000000000, now %% 1000000000 };
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("call", [2, 40, 400])
+def test_who_takes_the_cpu_meanwhile_makes_no_clock_slow(tmp_path: Path, call: int) -> None:
+    """A clock that costs 20 ns, and 28 ms once: another program ran then."""
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    csrc = Path(__file__).parents[2] / "csrc"
+    (tmp_path / "clock.c").write_text(PREEMPTED % (csrc / "clock.c", call))
+    library = tmp_path / "clock.so"
+    command = ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-shared", "-fPIC", "-Wl,-Bsymbolic",
+               f"-I{csrc}", str(tmp_path / "clock.c"), "-o", str(library)]  # fmt: skip
+    subprocess.run(command, check=True)
+    seconds = ctypes.CDLL(str(library)).nc_clock_gettime_seconds
+    seconds.restype = ctypes.c_double
+    assert 19e-9 < seconds() < 21e-9
 
 
 def test_set_mempolicy_default_leaves_the_callers_policy() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import sys
 from pathlib import Path
 
@@ -101,3 +102,9 @@ def test_slurmd_tells_the_name_or_it_is_the_hosts_short_one(
     if variable is not None:
         monkeypatch.setenv("SLURMD_NODENAME", variable)
     assert slurm.node_name() == name
+
+
+def test_we_are_called_as_scontrol_calls_us(monkeypatch: pytest.MonkeyPatch) -> None:
+    for uid, name in ((0, "root"), (pwd.getpwnam("nobody").pw_uid, "nobody"), (54321, "54321")):
+        monkeypatch.setattr(os, "geteuid", lambda uid=uid: uid)
+        assert slurm.user() == name

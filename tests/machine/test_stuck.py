@@ -38,6 +38,21 @@ def test_a_marker_holds_while_its_process_lives(process: subprocess.Popen[bytes]
     assert stuck.stuck_pid("statvfs /mnt/other") is None
 
 
+def test_no_link_that_others_have_put_there_is_written_through(
+    markers: Path, tmp_path: Path
+) -> None:
+    """The folder may be another user's, where the history lies in a folder of all."""
+    stuck.remember(PROBE, os.getpid())
+    (marker,) = markers.iterdir()
+    marker.unlink()
+    (tmp_path / "victim").write_text("precious")
+    for name in (marker.name, f"{marker.name}.{os.getpid()}"):
+        (markers / name).symlink_to(tmp_path / "victim")
+    stuck.remember(PROBE, os.getpid())
+    assert (tmp_path / "victim").read_text() == "precious"
+    assert stuck.stuck_pid(PROBE) == os.getpid()
+
+
 def test_a_zombie_has_let_go(process: subprocess.Popen[bytes], markers: Path) -> None:
     """Who left it need not live to reap it, nor need process 1 of a container."""
     stuck.remember(PROBE, process.pid)

@@ -18,15 +18,17 @@ from nodecheck.checks.seen import Seen
 from nodecheck.collect import collect
 from nodecheck.diagnose import diagnose
 from nodecheck.model import Gap, Reason, Severity
-from nodecheck.policy import Policy, Thresholds
+from nodecheck.policy import Policy
 from nodecheck.records.differences import READS, Difference, differences
 from nodecheck.records.history import changes as module
 from nodecheck.records.history.changes import Change, changes
 from nodecheck.records.series import HOUR, Window
 from nodecheck.records.state import State, Told, Trait
 from nodecheck.report import Report
+from nodecheck.thresholds import Thresholds
 from nodecheck.units import GIB
 from tests.checks.dram.examples import RAISES, SILENT
+from tests.checks.engine.engines import THROTTLED
 from tests.nodes import AVX2, l40, root, three_l40
 from tests.records.windows import FIRST, assembled, judged, three, window
 from tests.trees import Tree, plant
@@ -212,6 +214,12 @@ def test_a_dead_probe_clears_no_finding_of_another_check() -> None:
     blind = judged(replace(node(cpu=CpuFacts()), gaps=(dead,)))
     assert "mem.bandwidth_low" not in {finding.id for finding in blind.findings}
     assert told(sick, blind, sick) == []
+
+
+def test_an_engine_that_nobody_watches_is_no_change() -> None:
+    slow = judged(replace(node(), facts=replace(node().facts, engine=THROTTLED)))
+    assert "engine.throttled_quota" in {finding.id for finding in slow.findings}
+    assert told(node(), slow, node()) == []
 
 
 @pytest.mark.parametrize("check", CHECKS)

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from nodecheck.checks.cuda.facts import CudaFacts, Failed
 from nodecheck.model import Status, Transfer
-from nodecheck.policy import Thresholds
 from nodecheck.render.bench import gpu, html
 from nodecheck.render.bench.terminal import render
 from nodecheck.render.bench.verdict import missing, verdict
 from nodecheck.render.layout import plain
 from nodecheck.report import Report
+from nodecheck.thresholds import Thresholds
 from tests.checks.cuda.nodes import address, card, node, pinned, way, whole
 from tests.render import benches, cards
 from tests.render.cards import ACS, BUSY, DEAD, GPU, GUEST, NONE, ONE, REPORTS, SHARED, THREE

@@ -159,6 +159,18 @@ def test_the_hint_can_be_pasted() -> None:
     assert "nodecheck history --metric 'disk_available@/srv/my models'   draws" in printed
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "is_built_in"),
+    [("default (c5349037)", "default (a83ea639)", True), ("training (1)", "default (2)", False)],
+)
+def test_the_built_in_policy_changes_with_nodecheck(
+    before: str, after: str, is_built_in: bool
+) -> None:
+    told = said(replace(QUIET, changes=(change(LAST, 1, trait("policy", None, before, after)),)))
+    assert f"policy: {before} -> {after}" in told
+    assert ("the built-in policy of another nodecheck version" in told) is is_built_in
+
+
 def test_a_name_cannot_move_the_cursor() -> None:
     nasty = trait("DIMM", "\x1b[2J\u202e", None, "\x1b[31m16 GiB\n")
     printed = said(replace(QUIET, changes=(change(LAST, 1, nasty),)))

@@ -70,6 +70,18 @@ def test_every_finding_can_be_a_label() -> None:
         assert re.fullmatch(NAME, f"critical.{rule.id}"), rule.id
 
 
+INJECTED = f"x\n{NAMESPACE}/status=ok\n# +expiry-time=2099-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize("text", [INJECTED, "x\r", "x ", "", "é", "a=b", "x" * 64, "1.0\u2028y"])
+def test_no_value_of_a_report_makes_a_line_of_its_own(text: str) -> None:
+    report = of_tree("three-l40")
+    finding = replace(report.findings[0], severity=Severity.CRITICAL, id=text)
+    made = replace(report, nodecheck_version=text, findings=(finding, *report.findings))
+    clean = render(replace(report, nodecheck_version="?"), Policy(), EXPIRES)
+    assert render(made, Policy(), EXPIRES) == clean
+
+
 def busy(report: Report) -> Report:
     """The same node at work: its cards and its memory in use."""
     facts = report.facts

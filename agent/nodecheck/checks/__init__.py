@@ -16,6 +16,7 @@ CHECKS: tuple[str, ...] = (
     "gpu",
     "cuda",
     "kernel_log",
+    "engine",
     "python",
     "dram",
 )

@@ -8,6 +8,7 @@ from nodecheck.checks.cpu.facts import CpuFacts
 from nodecheck.checks.cuda.facts import CudaFacts
 from nodecheck.checks.disk.facts import DiskFacts
 from nodecheck.checks.dram.facts import DramFacts
+from nodecheck.checks.engine.facts import EngineFacts
 from nodecheck.checks.gpu.facts import Gpu, GpuFacts
 from nodecheck.checks.kernel_log.facts import KernelLogFacts
 from nodecheck.checks.limits.facts import LimitsFacts
@@ -34,6 +35,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     gpu: GpuFacts = GpuFacts()
     gpus: tuple[Gpu, ...] = ()
     kernel_log: KernelLogFacts = KernelLogFacts()
+    engine: EngineFacts = EngineFacts()
     python: PythonFacts = PythonFacts()
     dram: DramFacts = DramFacts()
     cuda: CudaFacts = CudaFacts()

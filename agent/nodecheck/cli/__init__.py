@@ -16,6 +16,7 @@ from nodecheck.cli import exit_status
 from nodecheck.cli.options import node_options, size_options
 
 COMMANDS = {
+    "attach": ("nodecheck.cli.attach", "Tell why a running engine is slow right now."),
     "bench": ("nodecheck.cli.bench", "Measure memory, CPU placement, decode and what GPUs copy."),
     "capture": ("nodecheck.cli.capture", "Write this node to a directory, to be judged elsewhere."),
     "daemon": ("nodecheck.cli.daemon", "Check this node at intervals and serve the last report."),
@@ -61,6 +62,12 @@ class _Group(click.Group):
 @node_options
 @click.option(
     "--python", metavar="FILE", help="Try the serving libraries of this Python interpreter."
+)
+@click.option(
+    "--attach",
+    type=click.IntRange(1),
+    metavar="PID",
+    help="Watch this engine for 5 s too: see nodecheck attach.",
 )
 @click.option("--model", metavar="FILE", help="Judge for this model: see nodecheck plan.")
 @size_options

@@ -23,6 +23,16 @@ def _interval(text: str) -> str:
     return text
 
 
+def _take_signals() -> None:
+    """Until the daemon has handlers of its own: told to end it does, told to read anew it will."""
+    import signal
+    import sys
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
 @click.command("daemon")
 @click.option(
     "--listen",
@@ -54,6 +64,7 @@ def command(**options: Any) -> None:
     """
     import asyncio
 
+    _take_signals()
     try:
         from nodecheck.daemon.loaded import Request
         from nodecheck.daemon.service import StartError, serve

@@ -49,6 +49,8 @@ def begin() -> None:
         ending.append(signal.SIGHUP)
     for number in ending:
         signal.signal(number, end)
+    if sys.stdout is None and in_script_of_job():  # closed; the verdict counts all the same
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - as main does it
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
 
@@ -83,6 +85,22 @@ def failed_status(arguments: Sequence[str]) -> int:
         if option == STYLE_OPTION:
             style = value if equals else following
     return EXIT_STATUSES.get(style, EXIT_STATUSES[DEFAULT_STYLE])["unknown"]
+
+
+def print_answer(text: str) -> None:
+    """Print it. What nobody can read is unknown, and raises; but not in a prolog or epilog.
+
+    There the status is the answer, and known: whoever holds the output back is not waited for.
+    """
+    try:
+        click.echo(text)
+    except (OSError, EndedBySignal) as error:
+        if not in_script_of_job():
+            raise
+        why = error.strerror if isinstance(error, OSError) else error
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            click.echo(f"{text} (standard output: {why})", err=True)
 
 
 def tell_failure(why: str) -> None:

@@ -68,21 +68,13 @@ def nfd(to: str | None, expires_seconds: int, **options: Any) -> None:
     if file is None:
         print_stream([text])
         return
-    write_whole(file, [text])
-    _open_to_all(file)
+    write_whole(file, [text], mode=READABLE)
 
 
 def _refuse_hidden(name: str) -> None:
     """Raise UsageError for a file that would never be read."""
     if Path(name).name.startswith("."):
         raise click.UsageError(f"--to {name}: files that begin with a dot are not read there")
-
-
-def _open_to_all(file: Path) -> None:
-    try:
-        file.chmod(READABLE)
-    except OSError as error:
-        raise click.ClickException(f"{file}: made, but not readable for all: {error}") from error
 
 
 def _end(report: Report, seconds: int) -> str:

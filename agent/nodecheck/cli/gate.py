@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nodecheck.cli.exit_status import DEFAULT_STYLE, EXIT_STATUSES, STYLE_OPTION
+from nodecheck.cli.exit_status import DEFAULT_STYLE, EXIT_STATUSES, STYLE_OPTION, print_answer
 from nodecheck.cli.options import Quantity, node_options, serving_options, size_options
 from nodecheck.quantities import QuantityError, parse_link, parse_rate, parse_size
 from nodecheck.serving import STRATEGIES
@@ -152,7 +152,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     if options["verbose"]:
         lines += grounds(told, report, policy, plan, options["strategy"], bars=bars)
     progress("")
-    click.echo("\n".join(lines))
+    print_answer("\n".join(lines))
     ctx.exit(status)
 
 

@@ -10,6 +10,8 @@ import click
 if TYPE_CHECKING:
     from nodecheck.cli.integrations import File, Integration
 
+FOLDER_MODE = 0o755
+
 
 @click.command("init")
 @click.argument("name", metavar="[NAME]", default="")
@@ -74,31 +76,44 @@ def _write(files: tuple[File, ...], directory: Path) -> None:
 
     places = [(directory / file.path.lstrip("/"), file) for file in files]
     try:
-        there = {place for place, file in places if _is_there(place, file)}
+        there = {place for place, file in places if _is_there(place, file.text.encode())}
         for place, file in places:
-            if place in there:
-                click.echo(f"{place}: there already", err=True)
-            else:
-                place.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(place, [file.text.encode()])
+            if place not in there:
+                _make_folder(place.parent)
+                write_whole(place, [file.text.encode()], mode=file.mode)
+                continue
+            click.echo(f"{place}: there already", err=True)
             if place.stat().st_mode & 0o777 != file.mode:
                 place.chmod(file.mode)
     except OSError as error:
         raise click.ClickException(f"{error.filename or directory}: {error.strerror}") from error
 
 
-def _is_there(place: Path, file: File) -> bool:
+def _is_there(place: Path, content: bytes) -> bool:
     """Whether it lies there as it should. Raises ClickException where something else does."""
     try:
-        same = place.read_bytes() == file.text.encode()
+        place.lstat()
     except FileNotFoundError:
-        if not place.is_symlink():
-            return False
-        same = False
-    except IsADirectoryError:
-        same = False
-    if not same:
+        return False
+    if not _holds(place, content):
         raise click.ClickException(
             f"{place}: it is there and differs, so nothing was written: move it away first"
         )
     return True
+
+
+def _holds(place: Path, content: bytes) -> bool:
+    """Whether it is a file of this content. No more is read, and nothing that may have no end."""
+    if not place.is_file():
+        return False
+    with place.open("rb") as there:
+        return there.read(len(content) + 1) == content
+
+
+def _make_folder(folder: Path) -> None:
+    """With those above it that are missing; services can enter them, whatever the umask is."""
+    if folder.is_dir():
+        return
+    _make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    folder.chmod(FOLDER_MODE)

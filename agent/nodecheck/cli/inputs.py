@@ -30,6 +30,8 @@ from nodecheck.words import near
 SYSTEM_POLICY = Path("/etc/nodecheck/policy.toml")
 INPUT_LIMIT_BYTES = 64 << 20
 READ_SECONDS = 10.0
+WINDOW_SECONDS = 5.0
+"""For which an engine is watched, unless said."""
 
 PAST_SECONDS = 1.0
 """A report does without the history rather than wait; a month of one a minute takes 0.07 s."""
@@ -44,6 +46,7 @@ class NodeOptions(Struct, frozen=True, kw_only=True):
     root: str | None
     policy: str | None
     python: str | None = None
+    attach: int | None = None
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> NodeOptions:
@@ -53,9 +56,9 @@ class NodeOptions(Struct, frozen=True, kw_only=True):
             if members["saved" if option == "--from" else option[2:]] == "":
                 raise click.UsageError(f"{option} is empty")
         asked = cls(**members)
-        if asked.saved and (asked.root or asked.python):
+        if asked.saved and (asked.root or asked.python or asked.attach):
             raise click.UsageError(
-                "--from judges saved facts: it takes neither --root nor --python"
+                "--from judges saved facts: it takes neither --root nor --python nor --attach"
             )
         if asked.quick and asked.kernels == "always":
             raise click.UsageError("--quick runs no kernels, --kernels always does")
@@ -78,7 +81,8 @@ def read_node(asked: NodeOptions, policy: Policy, work: Workload | None) -> Repo
         return read_report_or_snapshot(asked.saved)
     from msgspec.structs import replace
 
-    from nodecheck.collect import collect
+    from nodecheck.cli.processes import check_process
+    from nodecheck.collect import collect, watch
     from nodecheck.judge.node import measurable_types
 
     reference = (policy.reference_workload.weight_type,)
@@ -89,8 +93,11 @@ def read_node(asked: NodeOptions, policy: Policy, work: Workload | None) -> Repo
         if not asked.root:
             told.append(_read_past())
 
+    host = read_host(asked.root)
+    if asked.attach is not None:
+        check_process(host, asked.attach)
     seen = collect(
-        read_host(asked.root),
+        host,
         kernels=asked.measures,
         python=asked.python,
         thresholds=policy.thresholds,
@@ -98,6 +105,9 @@ def read_node(asked: NodeOptions, policy: Policy, work: Workload | None) -> Repo
         progress=progress,
         meanwhile=meanwhile,
     )
+    if asked.attach is not None:
+        progress(f"watching process {asked.attach}")
+        seen = watch(host, seen, asked.attach, WINDOW_SECONDS)
     return replace(seen, past=told[0]) if told else seen
 
 

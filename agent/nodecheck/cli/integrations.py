@@ -93,21 +93,42 @@ def _description(folder: Traversable) -> dict[str, Any]:
 
 def program() -> Path:
     """The program that runs now, as it was called: a symlink that an update moves is kept."""
-    called = Path(sys.argv[0])
-    if called.name.endswith(".py"):  # python -m nodecheck
-        called = Path(sys.executable).with_name("nodecheck")
-    found = shutil.which(called if len(called.parts) > 1 else called.name)
+    called = sys.argv[0]
+    if called.endswith(".py"):  # python -m nodecheck
+        called = str(Path(sys.executable).with_name("nodecheck"))
+    found = shutil.which(os.path.join(os.curdir, called)) or shutil.which(called)  # noqa: PTH118
     if found is None:
         raise click.ClickException(
             f"{called}: no such program, and the files must name one: install nodecheck"
         )
-    path = Path(os.path.abspath(found))  # noqa: PTH100 - resolve() follows the symlink
+    path = _absolute(found)
     if not _PLAIN_PATH.fullmatch(str(path)):
         raise click.ClickException(
             f"{path}: a unit or a crontab cannot name this path: install nodecheck under a plain "
             "one, e.g. /opt/nodecheck"
         )
     return path
+
+
+def _absolute(found: str) -> Path:
+    """Its path by the folder that we are in, as the shell names that where it does: PREFIX/current.
+
+    Neither a step up from a link nor a name that is out of date may lead to another program.
+    """
+    named = os.environ.get("PWD", "")
+    here = named if named.startswith("/") and _are_same(named, os.curdir) else ""
+    for way in (os.path.join(here, found), found):  # noqa: PTH118
+        path = Path(os.path.abspath(way))  # noqa: PTH100 - resolve() follows the symlink
+        if _are_same(path, found):
+            return path
+    return Path(found).parent.resolve() / Path(found).name
+
+
+def _are_same(one: str | Path, other: str | Path) -> bool:
+    try:
+        return Path(one).samefile(other)
+    except OSError:
+        return False
 
 
 def why_not_for_services(path: Path) -> list[str]:

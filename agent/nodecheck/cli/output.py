@@ -16,7 +16,7 @@ from typing import NamedTuple
 import click
 
 from nodecheck.model import Struct, pretty_json
-from nodecheck.render.layout import Line, plain, printable
+from nodecheck.render.layout import Line, Span, plain, printable
 
 PIPE_WIDTH = 100
 ANSWER_SECONDS = 10.0
@@ -31,6 +31,9 @@ class Form(NamedTuple):
 
 PAGE = Form(b"<!doctype html", "HTML page")
 METRICS = Form(b"# help nodecheck_", "metrics of nodecheck")
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+"""Nothing that others have put there is opened."""
 
 
 def progress(doing: str) -> None:
@@ -82,6 +85,30 @@ def print_lines(render: Callable[[int], list[Line]]) -> None:
     _print_styled(lines)
 
 
+def can_redraw() -> bool:
+    """Whether standard output is a screen on which lines can be put over others."""
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def draw(render: Callable[[int], list[Line]], *, first: bool) -> None:
+    """As print_lines, from the top of the screen, as much as it holds.
+
+    The first time, what stood there is scrolled away first: it stays to be read above.
+    """
+    rows = shutil.get_terminal_size((PIPE_WIDTH, 24)).lines
+    room = max(2, rows - 1)  # progress needs a line below
+
+    def cut(width: int) -> list[Line]:
+        lines = render(width)
+        if len(lines) <= room:
+            return lines
+        more = Span(f"{len(lines) - room + 1} lines more: without --watch", "dim")
+        return [*lines[: room - 1], (more,)]
+
+    sys.stdout.write("\n" * rows * first + "\033[H\033[J")
+    print_lines(cut)
+
+
 def shows_unicode() -> bool:
     """Whether standard output takes more than ASCII."""
     return "utf" in (sys.stdout.encoding or "").lower()
@@ -122,16 +149,19 @@ def _try(file: Path, form: Form) -> None:
             start = earlier.read(len(form.starts))
         if start and start.lower() != form.starts:
             raise OSError(errno.EEXIST, f"it is there and holds no {form.name}")
-    with _beside(file).open("xb"):
-        pass
-    _beside(file).unlink()
+    made = _beside(_real(file))
+    os.close(os.open(made, _NEW, 0o600))
+    made.unlink()
 
 
 def write_whole(
-    file: Path, chunks: Iterable[bytes], holds: Callable[[], str] | None = None
+    file: Path,
+    chunks: Iterable[bytes],
+    holds: Callable[[], str] | None = None,
+    mode: int | None = None,
 ) -> None:
     """Write it as put_whole does, and say so. `holds` says then what it is."""
-    put_whole(file, chunks)
+    put_whole(file, chunks, mode)
     what = f" ({holds()})" if holds else ""
     click.echo(f"Wrote {printable(str(file))}{what}", err=True)
 
@@ -141,27 +171,46 @@ def put_whole(file: Path, chunks: Iterable[bytes], mode: int | None = None) -> N
 
     Its mode is `mode`, else that of what was there.
     """
-    made = _beside(file)
     with _ended_by_exception():
         try:
-            with made.open("wb") as out:
-                out.writelines(chunks)
-            if mode is not None or file.exists():
-                made.chmod(file.stat().st_mode & 0o777 if mode is None else mode)
-            made.replace(file.resolve())
-        except BaseException as error:
-            with contextlib.suppress(OSError):
-                made.unlink()
-            if isinstance(error, OSError):
-                message = f"{file}: cannot be written: {error.strerror}"
-                raise click.ClickException(message) from error
-            raise
+            real = _real(file)
+            if mode is None and real.exists():
+                mode = real.stat().st_mode & 0o777
+            _put(real, chunks, mode)
+        except OSError as error:
+            message = f"{file}: cannot be written: {error.strerror}"
+            raise click.ClickException(message) from error
 
 
-def _beside(file: Path) -> Path:
-    """A file of ours in the folder that the page is to lie in, links followed."""
-    real = file.resolve()
-    return real.with_name(f".{real.name[:200]}.{os.getpid()}")
+def _put(real: Path, chunks: Iterable[bytes], mode: int | None) -> None:
+    made = _beside(real)
+    try:
+        with os.fdopen(os.open(made, _NEW, 0o666 if mode is None else mode), "wb") as out:
+            out.writelines(chunks)
+            if mode is not None:  # the umask may have taken from it
+                os.fchmod(out.fileno(), mode)
+        made.replace(real)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            made.unlink()
+        raise
+
+
+def _real(file: Path) -> Path:
+    """Where it is to lie, links followed. Raises OSError.
+
+    A link of another user's may lead anywhere. To resolve(), a/.. is a folder where a is a file.
+    """
+    file.parent.stat()
+    real, here = file.resolve(), file.parent.resolve() / file.name
+    if real != here and not (here.is_symlink() and here.lstat().st_uid in (0, os.geteuid())):
+        raise OSError(errno.EPERM, "it is another user's link")
+    return real
+
+
+def _beside(real: Path) -> Path:
+    """A name in its folder that nobody can foresee, and that who reads the folder passes over."""
+    return real.with_name(f".nodecheck-{os.urandom(8).hex()}")
 
 
 def load_styles() -> None:

@@ -73,7 +73,7 @@ def act(told: Gate, report: Report, policy: Policy, *, passes: bool) -> tuple[st
 
 
 def _decide(name: str, reason: str | None, doubt: str | None) -> Decision:
-    return decide(parse_node(slurm.node_text(name), name), reason, doubt)
+    return decide(parse_node(slurm.node_text(name), name), reason, doubt, slurm.user())
 
 
 def _do(what: Do, name: str, reason: str) -> None:

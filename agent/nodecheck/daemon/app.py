@@ -16,16 +16,13 @@ from starlette.routing import Route
 
 from nodecheck.daemon.board import Board
 from nodecheck.daemon.findings import staled
-from nodecheck.daemon.guards import Guard, Guarded, Refusal, answer
+from nodecheck.daemon.guards import RETRY_SECONDS, Guard, Guarded, Refusal, answer
 from nodecheck.daemon.made import MakingError
 from nodecheck.daemon.openapi import DEFAULT_SPAN, SPANS
 from nodecheck.daemon.passes import Pass
 
 HANGS_SECONDS = 30.0
 """The loop goes round six times as often, or it hangs. Source: TURN_SECONDS of daemon/loop.py."""
-
-RETRY_SECONDS = 5
-"""When to ask again where there is no answer yet: a light pass takes about a second."""
 
 JSON, TEXT, HTML = "application/json", "text/plain", "text/html"
 METRICS = "text/plain; version=0.0.4"
@@ -133,6 +130,8 @@ class _Answers:
         try:
             made = await self._make(what, report)
         except MakingError as error:
+            if error.lasts:
+                return _refused(request, 503, str(error))
             return _not_now(request, str(error))
         return _found(request, made, form)
 

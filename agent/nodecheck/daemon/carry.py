@@ -5,11 +5,14 @@ It is kept in the memory of the daemon, so it never outlives a boot.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from nodecheck.checks.cuda.facts import CudaFacts
 from nodecheck.checks.dram.facts import DramFacts
 from nodecheck.model import (
+    NOT_ASKED,
     UNANSWERED,
     Gap,
     Latency,
@@ -29,6 +32,9 @@ MISDATED_SECONDS = 120
 """What was measured so far ahead of now was dated by a clock that was wrong."""
 
 DRAM, CUDA = "dram", "cuda"
+
+YET, NEVER = "a full pass is yet to come", 'not asked for (kernels = "never")'
+"""Why a light pass measured nothing, where no full one tells."""
 
 
 class Machine(Struct, frozen=True, kw_only=True):
@@ -153,6 +159,36 @@ def why_not_measured(report: Report) -> str | None:
             return failed.detail
     may = any(gap.check == DRAM and gap.reason is Reason.ABSENT for gap in report.gaps)
     return report.facts.dram.skipped if may and not report.measurements else None
+
+
+def unmeasured(report: Report) -> dict[str, str]:
+    """Why a full pass measured no memory or did not ask CUDA, by check."""
+    facts, own = report.facts, measured(report)
+    whys = {
+        DRAM: None if own.memory else facts.dram.skipped,
+        CUDA: None if own.cuda else next((_why(gap) for gap in _gaps(report, CUDA)), None),
+    }
+    return {check: f"{why}, at the last full pass" for check, why in whys.items() if why}
+
+
+def told(report: Report, whys: Mapping[str, str], otherwise: str) -> Report:
+    """A light report that says why nothing is measured: nobody left that out."""
+    dram = report.facts.dram
+    if dram.skipped == NOT_ASKED:
+        dram = msgspec.structs.replace(dram, skipped=whys.get(DRAM, otherwise))
+    return msgspec.structs.replace(
+        report,
+        facts=msgspec.structs.replace(report.facts, dram=dram),
+        gaps=tuple(_told(gap, whys.get(gap.check, otherwise)) for gap in report.gaps),
+    )
+
+
+def _why(gap: Gap) -> str:
+    return gap.detail.removeprefix("CUDA: ")
+
+
+def _told(gap: Gap, why: str) -> Gap:
+    return msgspec.structs.replace(gap, detail=gap.detail.replace(NOT_ASKED, why))
 
 
 def _tried_in_vain(report: Report, check: str) -> Gap | None:

@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from nodecheck.cli.inputs import NodeOptions, read_node, read_policy
-from nodecheck.daemon import carry
+from nodecheck.daemon import carry, silence
 from nodecheck.daemon.findings import Findings
 from nodecheck.daemon.passes import FULL, LIGHT, Pass, Task
 from nodecheck.diagnose import diagnose
@@ -37,14 +37,20 @@ def make_pass(kind: str, task: Task) -> Pass:
 
 def judged(kind: str, seen: Report, policy: Policy, task: Task) -> Pass:
     """What the daemon serves of a report that is not yet judged; its snapshot is stored."""
+    if kind == LIGHT:
+        otherwise = carry.YET if task.measured_seconds else carry.NEVER
+        seen = carry.told(seen, task.unmeasured, otherwise)
     collected = diagnose(seen, policy)
     not_stored = _store(collected, policy.retention)
     given = msgspec.msgpack.decode(task.measured, type=carry.Measured) if task.measured else None
     earlier = carry.still(given or carry.Measured(), seen, task.measured_seconds or 0.0)
+    silent = _silent(kind, seen, task)
     published = collected
-    if earlier.memory or earlier.cuda:
-        published = diagnose(carry.carried(seen, earlier), policy)
+    if earlier.memory or earlier.cuda or silent:
+        checks = tuple(source.check for source in silent)
+        published = diagnose(carry.carried(seen, earlier), policy, silent=checks)
     handed_on = carry.handed_on(seen, earlier)
+    sources = silence.handed_on(silent, silence.sources(published, policy))
     return Pass(
         time=published.time,
         status=published.verdict.status,
@@ -56,7 +62,19 @@ def judged(kind: str, seen: Report, policy: Policy, task: Task) -> Pass:
         confirm=carry.rests_on_measured(published, collected),
         skipped=carry.why_not_measured(seen) if kind == FULL else None,
         not_stored=not_stored,
+        sources=msgspec.msgpack.encode(sources) if sources else None,
+        unmeasured=task.unmeasured if kind == LIGHT else carry.unmeasured(seen),
     )
+
+
+def _silent(kind: str, seen: Report, task: Task) -> tuple[silence.Source, ...]:
+    """The checks that had a fault and do not answer; where it is never measured, not those."""
+    if not task.sources:
+        return ()
+    earlier = msgspec.msgpack.decode(task.sources, type=tuple[silence.Source, ...])
+    silent = silence.fallen_silent(earlier, seen, kind)
+    costly = () if task.measured_seconds else (carry.DRAM, carry.CUDA)
+    return tuple(source for source in silent if source.check not in costly)
 
 
 def _policy(task: Task) -> Policy:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import hmac
@@ -18,6 +19,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 log = logging.getLogger("nodecheck.daemon")
+
+RETRY_SECONDS = 5
+"""When to ask again where there is no answer yet: a light pass takes about a second."""
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """They need no token: a kubelet or a load balancer has none, and they tell one word."""
@@ -39,6 +43,9 @@ SAFE_HEADERS = {
     "Cache-Control": "no-store",
 }
 """On every answer. There is no Access-Control header: no other site may read anything here."""
+
+HEADERS_BYTES = 16 << 10
+"""A request line and its headers. Source: browsers and proxies stay below 8 KiB."""
 
 RAW_SAFE_HEADERS = [(k.lower().encode(), v.encode()) for k, v in SAFE_HEADERS.items()]
 
@@ -69,8 +76,9 @@ class Guard:
         fields: dict[str, list[str]] = {}
         for name, value in headers:
             fields.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
+        is_plain = "host" not in fields and path in OPEN_PATHS  # HTTP/1.0, as load balancers ask
         return (
-            self._wrong_host(fields.get("host", []))
+            (None if is_plain else self._wrong_host(fields.get("host", [])))
             or _from_another_site({name: values[0] for name, values in fields.items()})
             or (None if path in OPEN_PATHS else self._no_token(fields.get("authorization", [])))
             or _body(fields)
@@ -100,7 +108,8 @@ def host_name(header: str) -> str:
     """The name or address in a Host header, in lower case, without port, brackets and last dot."""
     text = header.strip().lower()
     name, colon, port = text.rpartition(":")
-    if colon and port.isdecimal() and port.isascii():
+    bare = ":" in name and not name.endswith("]")  # an address of IPv6, which has colons
+    if colon and ((port.isdecimal() and port.isascii()) or not (port or bare)):
         text = name
     if text.startswith("[") and text.endswith("]"):
         return text[1:-1]
@@ -153,6 +162,27 @@ def _body(fields: Mapping[str, list[str]]) -> Refusal | None:
     return None
 
 
+def origin_form(scope: Scope) -> Scope:
+    """A request to a proxy names the whole URL, and the name in that counts. Source: RFC 9112."""
+    scheme, found, rest = scope["path"].partition("://")
+    if not found or scheme.lower() not in ("http", "https"):
+        return scope
+    host, _, path = rest.partition("/")
+    others = [(name, value) for name, value in scope["headers"] if name != b"host"]
+    named = (b"host", host.encode("latin-1", "replace"))
+    whole = f"/{path}"
+    return {**scope, "path": whole, "raw_path": whole.encode(), "headers": [*others, named]}
+
+
+def _too_long(scope: Scope) -> Refusal | None:
+    """What comes at once is whole before its parser counts it."""
+    line = len(scope["method"]) + len(scope["raw_path"]) + len(scope["query_string"])
+    size = line + sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+    if size <= HEADERS_BYTES:
+        return None
+    return Refusal(431, f"a request's line and headers are {HEADERS_BYTES >> 10} KiB at most")
+
+
 def answer(path: str, refused: Refusal, headers: Mapping[str, str] | None = None) -> Response:
     """A refusal as it is sent: JSON under /api, one line of text elsewhere."""
     if path.startswith("/api/"):
@@ -187,10 +217,17 @@ class Guarded:
                 message["headers"] = [*message["headers"], *RAW_SAFE_HEADERS, date]
             await send(message)
 
+        scope = origin_form(scope)
         path = scope["path"]
-        refused = self._guard.refusal(path, scope["headers"])
+        refused = _too_long(scope) or self._guard.refusal(path, scope["headers"])
         try:
             await (answer(path, refused) if refused else self._app)(scope, receive, send_safely)
+        except asyncio.CancelledError:
+            if not started:
+                again = {"Retry-After": str(RETRY_SECONDS)}
+                ends = Refusal(503, "nodecheck is about to end")
+                await answer(path, ends, again)(scope, receive, send_safely)
+            raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the next request is answered
             line = " ".join(f"{path!a}: {type(error).__name__}: {error}".split())
             log.error(line)  # noqa: TRY400 - a line, no trace

@@ -45,6 +45,9 @@ TURN_SECONDS = 5.0
 """The loop goes round at least so often: by the clock of a guest that was suspended, a pass may be
 long due."""
 
+BEAT_SECONDS = 0.05
+"""Signs of life come no more often, whatever is wanted: they would take a core."""
+
 HOLDS_INTERVALS = 2
 """What was measured so many intervals of full passes ago holds no more."""
 
@@ -77,6 +80,8 @@ class Loop:
         self._journal, self._notifier = journal, notifier
         self._child = Child(command, self.clock)
         self._measured: bytes | None = None
+        self._sources: bytes | None = None
+        self._unmeasured: dict[str, str] = {}
         self._woken = asyncio.Event()
         self._schedule = Schedule(
             settings.interval_seconds, settings.kernels_interval_seconds, self.clock.now(), chance
@@ -123,7 +128,7 @@ class Loop:
     def _pause_seconds(self, *, is_running: bool) -> float:
         """Until something is due: a pass, a sign of life."""
         beat = self._notifier.watchdog_seconds
-        most = TURN_SECONDS if beat is None else min(TURN_SECONDS, beat / 2)
+        most = TURN_SECONDS if beat is None else min(TURN_SECONDS, max(BEAT_SECONDS, beat / 2))
         return most if is_running else min(most, self._schedule.seconds_left(self.clock.now()))
 
     async def _pass(self, kind: str) -> None:
@@ -149,13 +154,16 @@ class Loop:
             policy=self._loaded.policy,
             measured=self._measured if kernels else None,
             measured_seconds=HOLDS_INTERVALS * kernels if kernels else None,
+            sources=self._sources,
+            unmeasured=self._unmeasured,
         )
         return msgspec.msgpack.encode(task)
 
     def _take(self, kind: str, made: Pass) -> None:
         """A report: publish it, and set what is next."""
         lost = self._measured is not None and made.measured is None
-        self._measured = made.measured
+        self._measured, self._sources = made.measured, made.sources
+        self._unmeasured = made.unmeasured
         self.board.take(made)
         self.tally.passes[kind, OK] += 1
         self.tally.stored = made.not_stored is None
@@ -180,6 +188,8 @@ class Loop:
     def _miss(self, kind: str, ended: Ended) -> None:
         """No report. The last one stays, and goes stale."""
         self.tally.passes[kind, TIMEOUT if ended.timed_out else FAILED] += 1
+        if kind == FULL:
+            self._unmeasured = {}
         self._schedule.failed(kind, self.clock.now())
         line = f"no report: the {kind} pass failed: {ended.error}"
         self._journal.state("passes", _without_figures(str(ended.error)), line)

@@ -31,12 +31,22 @@ COMMAND = (sys.executable, "-m", "nodecheck.daemon.making")
 
 
 class MakingError(Exception):
-    """It could not be made; the message is one line."""
+    """It could not be made; the message is one line. `lasts` where asking again soon is in vain."""
+
+    def __init__(self, line: str, *, lasts: bool = False) -> None:
+        super().__init__(line)
+        self.lasts = lasts
 
 
 class _Key(NamedTuple):
     what: str
     report: bytes
+
+
+class _Failure(NamedTuple):
+    at: float
+    line: str
+    lasts: bool
 
 
 class Making:
@@ -52,7 +62,7 @@ class Making:
         self._deadline_seconds = deadline_seconds
         self._patience_seconds = patience_seconds
         self._kept: dict[_Key, bytes] = {}
-        self._failed: dict[_Key, tuple[float, str]] = {}
+        self._failed: dict[_Key, _Failure] = {}
         self._tasks: dict[_Key, asyncio.Task[bytes]] = {}
         self._turn = asyncio.Lock()
         self._waiting = 0
@@ -84,9 +94,9 @@ class Making:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _refuse(self, key: _Key) -> None:
-        failed_at, line = self._failed.get(key, (-FAILED_SECONDS, ""))
-        if time.monotonic() - failed_at < FAILED_SECONDS:
-            raise MakingError(line)
+        failed = self._failed.get(key)
+        if failed and time.monotonic() - failed.at < FAILED_SECONDS:
+            raise MakingError(failed.line, lasts=failed.lasts)
         if self._waiting >= WAITING:
             raise MakingError("too many wait for it")
 
@@ -98,15 +108,16 @@ class Making:
             del self._tasks[key]
         if ended.answer is None:
             line = f"{key.what}: {ended.error}"
-            self._fail(key, line)
-            raise MakingError(line)
+            lasts = not ended.timed_out and self._child.stuck_pid is None  # it said why
+            self._fail(key, line, lasts=lasts)
+            raise MakingError(line, lasts=lasts)
         self._keep(key, ended.answer)
         return ended.answer
 
-    def _fail(self, key: _Key, line: str) -> None:
+    def _fail(self, key: _Key, line: str, *, lasts: bool) -> None:
         now = time.monotonic()
-        recent = {k: v for k, v in self._failed.items() if now - v[0] < FAILED_SECONDS}
-        self._failed = {**recent, key: (now, line)}
+        recent = {k: v for k, v in self._failed.items() if now - v.at < FAILED_SECONDS}
+        self._failed = {**recent, key: _Failure(now, line, lasts)}
 
     def _keep(self, key: _Key, made: bytes) -> None:
         """Keep the newest, and nothing of an earlier report."""

@@ -12,6 +12,9 @@ from nodecheck.words import without_controls
 
 STATUS_MOST = 300
 
+USEC_MOST = (1 << 64) - 1
+"""Source: sd_watchdog_enabled(3), which takes no more and means none by it."""
+
 
 class Notifier:
     """Sends to $NOTIFY_SOCKET, if that is set. Nothing it does waits or fails."""
@@ -60,4 +63,5 @@ def _watchdog_seconds(environment: Mapping[str, str]) -> float | None:
     usec, pid = environment.get("WATCHDOG_USEC", ""), environment.get("WATCHDOG_PID")
     if pid is not None and pid != str(os.getpid()):
         return None
-    return int(usec) / 1e6 if usec.isascii() and usec.isdigit() and int(usec) else None
+    number = int(usec) if usec.isascii() and usec.isdigit() and len(usec) <= 20 else 0  # 2^64
+    return number / 1e6 if 0 < number < USEC_MOST else None

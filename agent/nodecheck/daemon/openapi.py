@@ -66,6 +66,7 @@ ERRORS = {
     405: "Another method than GET and HEAD.",
     413: "The request has a body.",
     421: "The Host header is not a name of this node.",
+    431: "The request's line and headers are too long.",
     500: "A fault of nodecheck's own.",
     503: "There is no answer yet, or it could not be made.",
 }

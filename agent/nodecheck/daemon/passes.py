@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from nodecheck.model import Status, Struct
 
 LIGHT, FULL = "light", "full"
@@ -11,13 +13,17 @@ LIGHT, FULL = "light", "full"
 class Task(Struct, frozen=True, kw_only=True):
     """What a pass starts from, msgpack on its standard input; with nothing there it reads a policy.
 
-    `policy` is the policy as `reading` read it, `measured` what an earlier pass handed on; both are
-    opaque to the daemon. What was measured longer than `measured_seconds` ago holds no more.
+    `policy` is the policy as `reading` read it, `measured` and `sources` what an earlier pass
+    handed on; all are opaque to the daemon. What was measured longer than `measured_seconds` ago
+    holds no more; without it there are no full passes. `unmeasured` is why the last full pass did
+    not measure, by check.
     """
 
     policy: bytes | None = None
     measured: bytes | None = None
     measured_seconds: float | None = None
+    sources: bytes | None = None
+    unmeasured: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Pass(Struct, frozen=True, kw_only=True):
@@ -27,7 +33,9 @@ class Pass(Struct, frozen=True, kw_only=True):
     the last full pass measured: `measured` is that, for the passes that follow (opaque to the
     daemon; None where there is none, or what there was is outdated). `confirm` says that a fault
     rests on it, so that measuring again soon is worth its cost; `skipped` why a full pass did not
-    measure, where it may later. `not_stored` tells why the history could not take the snapshot.
+    measure, where it may later. `sources` are the checks that its faults rest on, which are not
+    known to be gone where those fall silent (opaque too). `unmeasured` is why the last full pass
+    did not measure, by check. `not_stored` tells why the history could not take the snapshot.
     """
 
     time: str
@@ -40,3 +48,5 @@ class Pass(Struct, frozen=True, kw_only=True):
     confirm: bool = False
     skipped: str | None = None
     not_stored: str | None = None
+    sources: bytes | None = None
+    unmeasured: dict[str, str] = msgspec.field(default_factory=dict)

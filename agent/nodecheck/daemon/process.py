@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from nodecheck.daemon.board import boot_seconds
+from nodecheck.machine.child import kill_trees
 
 ANSWER_LIMIT_BYTES = 8 << 20
 """A report of a node with eight cards takes 0.1 MB; a daemon that once heard twice as much as this
@@ -97,10 +98,12 @@ class Child:
             heard.give(transport, given)
             done = await self._clock.wait([heard.ended], deadline_seconds)
         finally:
-            await _end(heard)
-            _close(transport, heard)
-            if heard.is_gone:
-                self._running = None
+            try:
+                await _end(heard)
+            finally:
+                _close(transport, heard)
+                if heard.is_gone:
+                    self._running = None
         if not done:
             late = f"no answer within {deadline_seconds:g} s"
             if (pid := self.stuck_pid) is not None:
@@ -194,9 +197,13 @@ async def _end(heard: _Heard) -> None:
     """See that it is gone: asked, so that it ends its own children, then made to."""
     if heard.is_gone:
         return
-    with contextlib.suppress(OSError):  # alone: it knows its children, which have their own
-        os.kill(heard.pid, signal.SIGTERM)
-    await asyncio.wait([heard.gone], timeout=END_SECONDS)
-    with contextlib.suppress(OSError):
-        os.killpg(heard.pid, signal.SIGKILL)
+    try:
+        with contextlib.suppress(OSError):  # alone: it knows its children, which have their own
+            os.kill(heard.pid, signal.SIGTERM)
+        await asyncio.wait([heard.gone], timeout=END_SECONDS)
+    finally:  # also where we are to end meanwhile
+        if not heard.is_gone:
+            kill_trees([heard.pid])
+        with contextlib.suppress(OSError):
+            os.killpg(heard.pid, signal.SIGKILL)
     await asyncio.wait([heard.gone], timeout=REAP_SECONDS)

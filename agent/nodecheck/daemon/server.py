@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import resource
+import socket
+from collections.abc import Sequence
 
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from nodecheck.daemon.guards import SAFE_HEADERS
+from nodecheck.daemon.guards import HEADERS_BYTES, SAFE_HEADERS
 
 CONNECTIONS = 64
 """At once. Who keeps us waiting longest makes room for the next. Source: nodecheck's judgement."""
 
-HEADERS_BYTES = 16 << 10
-"""A request line and its headers. Source: browsers and proxies stay below 8 KiB."""
+OTHER_DESCRIPTORS = 40
+"""Where few may be open: so many are for what is not a connection, three children's pipes above
+all. Source: counted, 14 while nothing runs and 8 a child that starts."""
+
+ACCEPTED_AT_ONCE = 8
+"""Connections that are taken before any makes room for another. Of those 40."""
 
 REQUEST_SECONDS = 5.0
 """In which a request must be whole. Source: a scrape's is one packet."""
@@ -35,10 +43,10 @@ BACKLOG = 128
 
 
 class Server:
-    """A listening socket and its connections. `port` 0 takes a free one."""
+    """A listening socket and its connections. `hosts` are addresses; `port` 0 takes a free one."""
 
-    def __init__(self, app: ASGIApp, host: str, port: int) -> None:
-        self._host = host
+    def __init__(self, app: ASGIApp, hosts: str | Sequence[str], port: int) -> None:
+        self._hosts = hosts
         self.port = port
         self._state = ServerState()
         self._config = uvicorn.Config(
@@ -61,8 +69,11 @@ class Server:
         self._config.load()
         loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(
-            self._connection, self._host, self.port, backlog=BACKLOG
+            self._connection, self._hosts, self.port, backlog=ACCEPTED_AT_ONCE
         )
+        for each in self._listener.sockets:  # asyncio has one number for both
+            with socket.socket(fileno=os.dup(each.fileno())) as same:
+                same.listen(BACKLOG)
         self.port = self._listener.sockets[0].getsockname()[1]
 
     async def stop(self, grace_seconds: float) -> None:
@@ -172,9 +183,15 @@ class _Connection(H11Protocol):
             for each in self.connections
             if isinstance(each, _Connection) and not each.transport.is_closing()
         ]
-        if len(held) > CONNECTIONS:
+        if len(held) > _most_connections():
             silent = (each for each in held if each.is_idle or each.flow.write_paused)
             min(silent, key=lambda each: each.since).transport.abort()
+
+
+def _most_connections() -> int:
+    """At once, so that passes find descriptors too."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return CONNECTIONS if soft < 0 else max(1, min(CONNECTIONS, soft - OTHER_DESCRIPTORS))
 
 
 def _stop(timer: asyncio.TimerHandle | None) -> None:

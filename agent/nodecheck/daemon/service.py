@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import gc
+import logging
 import os
 import signal
 import sys
@@ -16,7 +17,7 @@ import msgspec
 from nodecheck import __version__
 from nodecheck.daemon.app import make_app
 from nodecheck.daemon.guards import Guard
-from nodecheck.daemon.journal import Journal
+from nodecheck.daemon.journal import Journal, Logged
 from nodecheck.daemon.loaded import Loaded, Request
 from nodecheck.daemon.loop import COLLECTOR, Loop
 from nodecheck.daemon.made import Making
@@ -63,8 +64,9 @@ class _Service:
 
     async def run(self) -> None:
         """Start, turn, end."""
-        watch_children_without_threads()
         self._take_signals()
+        self._take_faults()
+        watch_children_without_threads()
         loaded = await self._until_stopped(self._read())
         if loaded is None:
             return
@@ -74,11 +76,12 @@ class _Service:
 
     async def _serve(self, loaded: Loaded) -> None:
         host, port = loaded.settings.address
+        self._request = msgspec.structs.replace(self._request, bound=loaded.addresses)
         guard = Guard(host, loaded.settings.hosts, loaded.token)
         loop = Loop(loaded, self._journal, self._notifier, command=self._command, clock=self._clock)
         making = Making()
         app = make_app(loop.board, guard, own_metrics(loop.board, loop.tally), making)
-        server = Server(app, host, port)
+        server = Server(app, loaded.addresses, port)
         try:
             await server.start()
         except OSError as error:
@@ -108,6 +111,17 @@ class _Service:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)
         loop.add_signal_handler(signal.SIGHUP, self._reload_wanted.set)
+
+    def _take_faults(self) -> None:
+        """What goes wrong beside us is a line in the log too."""
+        logging.getLogger().addHandler(Logged(self._journal))
+        asyncio.get_running_loop().set_exception_handler(self._unforeseen)
+
+    def _unforeseen(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        why = f": {type(error).__name__}: {error}" if error else ""
+        line = f"{context.get('message')}{why}"
+        self._journal.state("unforeseen", line, line)
 
     def _stop(self) -> None:
         if not self._stopping.done():

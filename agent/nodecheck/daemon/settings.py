@@ -80,13 +80,20 @@ def changed(
     return msgspec.structs.replace(settings, **members)
 
 
-def check(settings: Settings) -> Settings:
-    """The settings, where they go together. Raises SettingsError."""
+def check(settings: Settings, bound: tuple[str, ...] = ()) -> Settings:
+    """The settings, where they go together, and with what is `bound`. Raises SettingsError."""
     host, _ = settings.address
-    if settings.token_file is None and not is_loopback(host):
+    if settings.token_file is not None:
+        return settings
+    if not is_loopback(host):
         raise SettingsError(
             f"listening on {host} needs a token: name its file, token_file, in the configuration; "
             "without one only 127.0.0.1 and ::1 are listened on"
+        )
+    if still := [address for address in bound if not is_loopback(address)]:
+        raise SettingsError(
+            f"{still[0]} is listened on until the next start, which needs a token: name its file, "
+            f"token_file, in the configuration, or restart to listen on {settings.listen}"
         )
     return settings
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nodecheck.judge.engine.answer import hidden
 from nodecheck.judge.node import best_read
 from nodecheck.model import UNANSWERED, Gap, Reason
 from nodecheck.report import Report
@@ -58,7 +59,8 @@ SUBJECTS = {
 def not_checked(report: Report) -> tuple[str, ...]:
     """One line each: what hung or failed first, then what was skipped, then what was not there."""
     loud = [_loud(gap) for gap in report.gaps if _is_loud(gap)]
-    return tuple(dict.fromkeys([*loud, *_bandwidth(report), *_cuda(report), *_quiet(report)]))
+    skipped = [*_engine(report), *_bandwidth(report), *_cuda(report)]
+    return tuple(dict.fromkeys([*loud, *skipped, *_quiet(report)]))
 
 
 def _cuda(report: Report) -> list[str]:
@@ -66,6 +68,15 @@ def _cuda(report: Report) -> list[str]:
     if not any(gpu.vendor == "nvidia" and gpu.granted is not False for gpu in report.facts.gpus):
         return []
     return [g.detail for g in report.gaps if (g.check, g.field) == ("cuda", "state")]
+
+
+def _engine(report: Report) -> list[str]:
+    """What a process that was asked for by its id did not show, which may be all."""
+    facts = report.facts.engine
+    if facts.state == "absent":
+        return [f"engine: there is no process {facts.pid}"]
+    known = hidden(gap for gap in report.gaps if not _is_loud(gap))
+    return [f"engine, {REASONS[reason]}: {', '.join(names)}" for reason, names in known.items()]
 
 
 def _bandwidth(report: Report) -> list[str]:

@@ -11,8 +11,9 @@ from nodecheck.judge.gate.gpus import looked_in_vain, usable, why_no_more
 from nodecheck.judge.gate.links import GENERATION, WIDTH, pcie
 from nodecheck.judge.node import best_read
 from nodecheck.model import Measurement, Status, Struct
-from nodecheck.policy import Policy, Thresholds
+from nodecheck.policy import Policy
 from nodecheck.report import Report
+from nodecheck.thresholds import Thresholds
 from nodecheck.units import GB, count, gb_per_second, gib, percent
 
 ENGINES_USE = (

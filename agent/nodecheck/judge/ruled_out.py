@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from nodecheck.checks.gpu.facts import HOLDING
 from nodecheck.checks.pcie.facts import Path
+from nodecheck.judge.engine.answer import Doing, answer
+from nodecheck.judge.engine.answer import name as engine_name
 from nodecheck.judge.node import best_read
 from nodecheck.links import GENERATIONS
 from nodecheck.model import Severity
@@ -129,6 +131,12 @@ def _python(report: Report) -> str | None:
     return f"Python: {listed(fine, 4)} can be imported"
 
 
+def _engine(report: Report) -> str | None:
+    if answer(report).doing is not Doing.WELL:
+        return None
+    return f"engine: nothing slows {engine_name(report.facts.engine)}"
+
+
 _STATEMENTS: tuple[tuple[str, Callable[[Report], str | None]], ...] = (
     ("pcie", _pcie),
     ("gpu", _gpu),
@@ -140,5 +148,6 @@ _STATEMENTS: tuple[tuple[str, Callable[[Report], str | None]], ...] = (
     ("mem", _memory),
     ("mem", _bandwidth),
     ("disk", _disk),
+    ("engine", _engine),
     ("python", _python),
 )

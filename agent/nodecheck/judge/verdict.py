@@ -27,9 +27,12 @@ CPU_SUBJECTS = ("cpu", "mem", "limits", "numa")
 ON_CPU = ("cpu-only", "partial-offload")
 
 
-def verdict(report: Report, policy: Policy) -> Verdict:
-    """The verdict on a report whose findings and strategies are there, worst finding first."""
-    missing = unjudged(report, policy)
+def verdict(report: Report, policy: Policy, silent: tuple[str, ...] = ()) -> Verdict:
+    """The verdict on a report whose findings and strategies are there, worst finding first.
+
+    `silent` subjects count as required ones that could not be judged.
+    """
+    missing = tuple(dict.fromkeys((*unjudged(report, policy), *silent)))
     status = status_of(report.findings, missing)
     return Verdict(
         status=status,
@@ -92,7 +95,7 @@ def _judged(report: Report, subject: str) -> bool:
     if subject == "gpu":
         told = facts.gpu.state is not None or any(g.memory_bytes for g in facts.gpus)
         return told and facts.gpu.state != "unresponsive"
-    return True
+    return subject != "engine" or facts.engine.state in ("watched", "ended")
 
 
 def status_of(findings: tuple[Finding, ...], missing: tuple[str, ...]) -> Status:

@@ -315,15 +315,20 @@ def _kill(children: list[_Child]) -> set[int]:
     if not children:
         return set()
     pids = [child.pid for child in children]
-    started = _descendants(pids)
-    for pid in (*pids, *started):
-        with contextlib.suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
+    kill_trees(pids)
     gone = _reap(pids)
     stuck = {pid for pid in pids if pid not in gone}
     for pid in stuck:
         abandon(pid)
     return stuck
+
+
+def kill_trees(pids: list[int]) -> None:
+    """Kill processes and what they started, whatever sessions that has made for itself."""
+    started = _descendants(pids)
+    for pid in (*pids, *started):
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _descendants(pids: Iterable[int]) -> list[int]:

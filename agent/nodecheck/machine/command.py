@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import shutil
@@ -146,11 +147,13 @@ class _Call:
         return HungError(f"{detail}, process {pid} cannot be killed", pid)
 
     def _kill(self) -> bool:
-        """Kill its whole session; False where it does not go. In D state it outlives SIGKILL."""
-        try:
+        """Kill it with all it started; False where it does not go. In D state it outlives SIGKILL.
+
+        Its session too: there is what was started by others of it that have ended since.
+        """
+        child.kill_trees([self._process.pid])
+        with contextlib.suppress(OSError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        except OSError:
-            self._process.kill()
         end = time.monotonic() + REAP_SECONDS
         while self._process.poll() is None:
             if time.monotonic() >= end:

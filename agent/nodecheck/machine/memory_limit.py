@@ -9,6 +9,7 @@ from nodecheck.machine.cgroups import NO_LIMIT, Groups
 from nodecheck.machine.reader import Reader, counters
 from nodecheck.model import Struct
 
+_INHERITED = "hierarchical_memory_limit"
 _AVAILABLE = re.compile(r"^MemAvailable:\s*(\d{1,15}) kB", re.MULTILINE)
 
 
@@ -56,6 +57,11 @@ class _Group(Struct, frozen=True):
     file: int | None
 
     @property
+    def is_inherited(self) -> bool:
+        """Whether a group above sets the limit: in v1 those below it tell it as theirs."""
+        return self.source.endswith(_INHERITED)
+
+    @property
     def headroom(self) -> int | None:
         ends = [end for end in (self.limit, self.high) if end is not None]
         if not ends or self.current is None:
@@ -70,7 +76,7 @@ def smallest(reader: Reader, groups: Groups | None) -> MemoryLimit:
     seen = [_group(reader, directory, _FILES[groups.version]) for directory in groups.directories]
     tightest = min(
         (group for group in seen if group.limit is not None),
-        key=lambda group: group.limit or 0,
+        key=lambda group: (group.limit or 0, group.is_inherited),
         default=None,
     )
     events = f"{groups.directories[0]}/memory.events"
@@ -96,9 +102,9 @@ def _group(reader: Reader, directory: str, names: _Names) -> _Group:
     statistics = counters(reader.text(f"{directory}/memory.stat", None) or "")
     source = f"{directory}/{names.limit}"
     limit = _limit(reader.text(source, None))
-    inherited = _limit(str(statistics.get("hierarchical_memory_limit", "")))
+    inherited = _limit(str(statistics.get(_INHERITED, "")))
     if inherited is not None and (limit is None or inherited < limit):
-        limit, source = inherited, f"{directory}/memory.stat hierarchical_memory_limit"
+        limit, source = inherited, f"{directory}/memory.stat {_INHERITED}"
     plain = [name.removeprefix("total_") for name in names.file_counters]
     file_parts = [statistics[name] for name in names.file_counters if name in statistics]
     file_parts = file_parts or [statistics[name] for name in plain if name in statistics]

@@ -131,7 +131,7 @@ def _witness_names() -> Iterator[str]:
 
 
 def clock_gettime_seconds() -> float:
-    """Median cost of one clock_gettime(CLOCK_MONOTONIC), in seconds; takes a few ms at most."""
+    """Cost of one clock_gettime(CLOCK_MONOTONIC) while nothing interrupts; takes a few ms."""
     return float(lib.nc_clock_gettime_seconds())
 
 

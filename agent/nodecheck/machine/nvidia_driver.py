@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from nodecheck.machine.host import Host
 
 CONTROL_DEVICE = "/dev/nvidiactl"
+LOADERS_CACHE = "/etc/ld.so.cache"
 
 _LIBRARY_DIRECTORIES = (
     "/usr/lib/x86_64-linux-gnu",
@@ -39,6 +41,24 @@ def has_library(name: str) -> bool:
     """Whether a library of the driver's lies where the loader looks for it."""
     directories = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *_LIBRARY_DIRECTORIES]
     return any(os.path.exists(f"{directory}/{name}") for directory in directories if directory)
+
+
+def is_installed(name: str) -> bool:
+    """Whether it lies anywhere that the loader looks: then what it did not load is not missing."""
+    return has_library(name) or any(map(os.path.exists, _in_loaders_cache(name)))
+
+
+def _in_loaders_cache(name: str) -> list[str]:
+    """Where the last ldconfig saw it: its cache holds names and paths, each ended by a zero."""
+    try:
+        cache = Path(LOADERS_CACHE).read_bytes()
+    except OSError:
+        return []
+    return [
+        os.fsdecode(path)
+        for path in cache.split(b"\0")
+        if path.startswith(b"/") and path.endswith(b"/" + os.fsencode(name))
+    ]
 
 
 def is_loaded(host: Host) -> bool:

@@ -11,12 +11,14 @@ import functools
 import resource
 import signal
 import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from nodecheck.machine import child, nvidia_driver, stuck
 from nodecheck.machine.host import Host
+from nodecheck.machine.nvml_activity import CardActivity, read_activity
 from nodecheck.machine.nvml_asking import DriverGoneError, Fields, Notes, code_of, text_of
 from nodecheck.machine.nvml_codes import ALL_ONES, GPU_IS_LOST
 from nodecheck.machine.nvml_fields import Device, read_device, read_load, read_reasons
@@ -66,6 +68,14 @@ class Answer(Struct, frozen=True, kw_only=True):
     process_names: dict[int, str] = msgspec.field(default_factory=dict)
 
 
+class Activity(Struct, frozen=True, kw_only=True):
+    """What the cards were busy with, or in `message` why that is not known."""
+
+    cards: tuple[CardActivity, ...] = ()
+    message: str | None = None
+    hung: bool = False
+
+
 def worth_trying(host: Host, *, nvidia_on_pci: bool) -> bool:
     """Whether there is any sign of an NVIDIA driver: importing pynvml costs 60 ms."""
     if nvidia_on_pci:
@@ -92,6 +102,42 @@ def query(devices_expected: int) -> Answer:
         message=f"NVML: {outcome.error}" if outcome.hung else message,
         asked=notes.asked(),
     )
+
+
+def watch(devices_expected: int, seconds: float, goes_on: Callable[[], bool]) -> Activity:
+    """Look for so many seconds at what the cards are busy with, in a child as query.
+
+    It ends early where what is watched on them no longer `goes_on`.
+    """
+    if pid := stuck.stuck_pid(STUCK_MARKER):
+        return Activity(hung=True, message=f"not tried: process {pid} still hangs in NVML")
+    notes = Notes()
+    work = functools.partial(_watched, notes, seconds, goes_on)
+    most = nvidia_driver.may_take_seconds(devices_expected) + seconds
+    outcome = child.call(work, Activity, most)
+    if outcome.stuck_pid is not None:
+        stuck.remember(STUCK_MARKER, outcome.stuck_pid)
+    if outcome.value is not None:
+        return outcome.value
+    return Activity(hung=outcome.hung, message=f"NVML: {outcome.error}, asked {notes.asked()}")
+
+
+def _watched(notes: Notes, seconds: float, goes_on: Callable[[], bool]) -> Activity:
+    """The child's work."""
+    try:
+        import pynvml
+    except ImportError as error:
+        return Activity(message=f"pynvml: {error}")
+    notes.asking("to start")
+    try:
+        pynvml.nvmlInit()
+        count = pynvml.nvmlDeviceGetCount()
+        cards = read_activity(pynvml, count, seconds, goes_on, notes.asking)
+        return Activity(cards=cards)
+    except pynvml.NVMLError as error:
+        return Activity(message=f"NVML: {error}")
+    except DriverGoneError as gone:
+        return Activity(message=f"NVML: {pynvml.NVMLError(gone.code)}")
 
 
 def _ended(outcome: child.Outcome[Answer], notes: Notes) -> int:

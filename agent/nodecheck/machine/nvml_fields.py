@@ -143,7 +143,7 @@ def read_device(
     read.update(read_pcie(pynvml, handle, fields, read["utilisation_percent"]))
     read["links"] = read_links(pynvml, handle, fields, read["values"])
     read["fabric"] = read_fabric(pynvml, handle, fields)
-    read["processes"] = _processes(pynvml, handle, fields)
+    read["processes"] = read_processes(pynvml, handle, fields)
     read["mig_devices"] = _mig_devices(pynvml, handle, fields) if read["mig"] else ()
     return Device(index=index, errors=fields.errors, unsupported=tuple(fields.unsupported), **read)
 
@@ -271,7 +271,7 @@ def _modes(pynvml: Any, handle: Any, fields: Fields) -> dict[str, Any]:
     }
 
 
-def _processes(pynvml: Any, handle: Any, fields: Fields) -> tuple[Process, ...] | None:
+def read_processes(pynvml: Any, handle: Any, fields: Fields) -> tuple[Process, ...] | None:
     """The programs on the card, each once; None where not even those that compute are told."""
     found: dict[int, Process] = {}
     for kind, function in PROCESS_KINDS.items():

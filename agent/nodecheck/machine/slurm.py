@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 
 from nodecheck.machine import command
@@ -21,6 +22,15 @@ _PREFIX = re.compile(r"^scontrol: (error|fatal): ")
 def node_name() -> str:
     """This node's name: as slurmd tells its health check, else as slurmd would find it."""
     return os.environ.get(NODE_VARIABLE) or os.uname().nodename.partition(".")[0]
+
+
+def user() -> str:
+    """Who we are to Slurm, as scontrol names it. Source: uid_to_string of Slurm."""
+    number = os.geteuid()
+    try:
+        return pwd.getpwuid(number).pw_name if number else "root"
+    except KeyError:
+        return str(number)
 
 
 def node_text(name: str) -> str:

@@ -96,8 +96,9 @@ def remember(probe: str, pid: int) -> None:
         marker.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         for earlier in marker.parent.iterdir():  # of mounts that are no longer asked
             _living(earlier)
-        part = marker.with_name(f"{marker.name}.{os.getpid()}")
-        part.write_text(f"{pid} {started} {probe}\n", errors="replace")
+        part = marker.with_name(f"{marker.name}.{os.urandom(8).hex()}")
+        with part.open("x", errors="replace") as out:  # no link that somebody has put there
+            out.write(f"{pid} {started} {probe}\n")
         part.replace(marker)
     except OSError:
         return

@@ -16,6 +16,7 @@ READS = {
     "cpu": (_CARDS,),
     "cuda": (_CARDS, _LOG),
     "disk": (_CARDS, _LOG),
+    "engine": (_CARDS,),
     "gpu": (_LOG,),
     "memory": (_CARDS, _LOG),
     "numa": (_CARDS,),
@@ -25,7 +26,7 @@ READS = {
 permission hides. Source: the checks' rules."""
 
 
-ASKED_FOR = frozenset({"dram.*", "python.*"})
+ASKED_FOR = frozenset({"dram.*", "engine.*", "python.*"})
 """Probes that rest unless they are asked for: no failure."""
 
 

@@ -104,6 +104,8 @@ def _unseen(report: Report) -> set[str]:
         unseen.add("dram.*")
     if report.facts.python.interpreter is None:
         unseen.add("python.*")
+    if report.facts.engine.state is None:
+        unseen.add("engine.*")
     if _driver_is_silent(report):
         unseen |= {"gpu.driver_version", "gpu.cuda_version", "gpu.gpus"}
     return unseen

@@ -6,6 +6,7 @@ is in use, or on a time. What is not known has no label, or says so.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from msgspec.structs import replace
@@ -31,6 +32,10 @@ STARTS = "# nodecheck "
 WAYS = ("gpu-resident", "partial-offload", "cpu-only", "host-kv-pool")
 """Those that can be told without a measurement and apply to any model."""
 
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+"""A label's name, and its value. A report may hold anything, and a line is a label of its own.
+Source: Kubernetes, labels and selectors."""
+
 AVX2_LEVEL = 3
 """x86-64-v3 has AVX2, FMA, BMI and F16C. Source: the System V ABI for x86-64."""
 
@@ -38,12 +43,13 @@ AVX2_LEVEL = 3
 def render(report: Report, policy: Policy, expires: str) -> str:
     """The text of a feature file; `expires` is RFC 3339, after it the labels count no more."""
     lines = (f"{NAMESPACE}/{name}={value}" for name, value in labels(report, policy).items())
-    about = f"{STARTS}{report.nodecheck_version}: local features of Node Feature Discovery"
+    version = report.nodecheck_version if _is_label(report.nodecheck_version) else "?"
+    about = f"{STARTS}{version}: local features of Node Feature Discovery"
     return "\n".join((about, f"# +expiry-time={expires}", *lines, ""))
 
 
 def labels(report: Report, policy: Policy) -> dict[str, str]:
-    """Name, without the namespace, -> value, of a judged report."""
+    """Name, without the namespace, -> value, of a judged report; what cannot be one is left out."""
     found = {"status": report.verdict.status.value}
     for finding in report.findings:
         if finding.severity is Severity.CRITICAL:
@@ -51,7 +57,11 @@ def labels(report: Report, policy: Policy) -> dict[str, str]:
     found.update(_cpu(report))
     found.update(_gpus(report, policy))
     found.update(_strategies(report, policy))
-    return found
+    return {name: value for name, value in found.items() if _is_label(name) and _is_label(value)}
+
+
+def _is_label(text: str) -> bool:
+    return _NAME.fullmatch(text) is not None
 
 
 def _cpu(report: Report) -> Iterator[tuple[str, str]]:

@@ -41,10 +41,16 @@ def build() -> None:
     if not program("llama-quantize").exists():
         _compile("sse2", "llama-bench", "llama-quantize")
     for flavour in FLAVOURS:
-        folder = FOLDER / "lib" / flavour
-        if not folder.exists():
-            _compile(flavour, "ggml-cpu")
-            shutil.copytree(FOLDER / "build" / flavour / "bin", folder, ignore=_not_its_library)
+        cpu_library(flavour)
+
+
+def cpu_library(flavour: str) -> Path:
+    """The folder of libggml-cpu.so, which is built where it is missing."""
+    folder = FOLDER / "lib" / flavour
+    if not folder.exists():
+        _compile(flavour, "ggml-cpu")
+        shutil.copytree(FOLDER / "build" / flavour / "bin", folder, ignore=_not_its_library)
+    return folder
 
 
 def library_path(flavour: str) -> str:

@@ -14,7 +14,8 @@ from nodecheck.checks.seen import Facts, Seen
 from nodecheck.checks.virt.facts import VirtFacts
 from nodecheck.machine.host import CapturedHost
 from nodecheck.model import Finding, Severity
-from nodecheck.policy import Policy, Thresholds
+from nodecheck.policy import Policy
+from nodecheck.thresholds import Thresholds
 from tests.checks.cpu import cpus
 from tests.checks.cpu.cpus import SYSFS, XEON, cpufreq
 from tests.checks.cpu.diagnosing import judge, seen

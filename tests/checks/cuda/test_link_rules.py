@@ -15,7 +15,8 @@ from nodecheck.checks.virt.facts import VirtFacts
 from nodecheck.diagnose import rules
 from nodecheck.links import encoded_bytes_per_second
 from nodecheck.model import Action, Finding, Severity, Transfer
-from nodecheck.policy import Policy, Thresholds
+from nodecheck.policy import Policy
+from nodecheck.thresholds import Thresholds
 from nodecheck.units import GB
 from tests.checks.cuda.nodes import TO, card, copied, node, pinned, way
 

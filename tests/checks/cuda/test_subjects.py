@@ -20,7 +20,7 @@ from nodecheck.checks.numa.facts import NumaFacts, NumaNode
 from nodecheck.checks.virt.facts import VirtFacts
 from nodecheck.machine.cuda import Card
 from nodecheck.model import Reason
-from nodecheck.policy import Thresholds
+from nodecheck.thresholds import Thresholds
 from nodecheck.units import GIB, MIB
 from tests.checks.cuda.nodes import address, card, node, way
 

@@ -7,8 +7,9 @@ from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.kernel_log.facts import KernelLogFacts
 from nodecheck.checks.seen import Facts, Seen
 from nodecheck.model import Action
-from nodecheck.policy import Policy, Thresholds
+from nodecheck.policy import Policy
 from nodecheck.serving import Workload
+from nodecheck.thresholds import Thresholds
 from nodecheck.workload.numbers import from_numbers
 from tests.checks.disk.examples import HEALTHY, RAISES
 from tests.checks.disk.table import GIB, ROOT, Node, disk, findings, raised, seen, sizes, tree

@@ -8,7 +8,8 @@ from nodecheck.checks.dram.decode_rules import RULES
 from nodecheck.checks.seen import Facts, Seen
 from nodecheck.checks.virt.facts import VirtFacts
 from nodecheck.model import Finding, Measurement, Owner, Severity
-from nodecheck.policy import Policy, ReferenceWorkload, Thresholds
+from nodecheck.policy import Policy, ReferenceWorkload
+from nodecheck.thresholds import Thresholds
 from nodecheck.units import GB
 from nodecheck.workload.numbers import from_numbers
 

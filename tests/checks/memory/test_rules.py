@@ -21,6 +21,7 @@ from nodecheck.machine.host import CapturedHost
 from nodecheck.machine.reader import Reader
 from nodecheck.model import Finding, Severity
 from nodecheck.policy import Policy
+from nodecheck.units import gib
 from tests.checks.memory.examples import (
     EMPTY,
     GIB,
@@ -89,6 +90,24 @@ L40 = Gpu(memory_bytes=48 * GIB, granted=True)
 def test_a_model_and_the_memory_for_it(seen: Seen, severity: Severity | None) -> None:
     finding = judge(seen).get("mem.insufficient")
     assert (finding.severity if finding else None) is severity
+
+
+@pytest.mark.parametrize(
+    ("gpus", "summary", "cards"),
+    [
+        ((), "RAM does not hold this model (70 GiB, q4_k)", "no GPU"),
+        ((Gpu(unified_memory=True),), "RAM does not hold this model (70 GiB, q4_k)",
+         "no GPU memory to use"),
+        ((L40,), "Neither RAM nor GPU memory holds this model (70 GiB, q4_k)",
+         f"GPU memory {gib(L40.memory_bytes or 0)}"),
+    ],
+)  # fmt: skip
+def test_a_node_without_a_gpu_has_no_gpu_memory(
+    gpus: tuple[Gpu, ...], summary: str, cards: str
+) -> None:
+    finding = judge(fitting(70 * GIB, total=64 * GIB, gpus=gpus))["mem.insufficient"]
+    assert finding.summary == summary
+    assert finding.evidence[0].value == f"RAM 64 GiB, {cards}"
 
 
 def test_memory_of_gpu_nodes_is_not_ram() -> None:

@@ -16,7 +16,8 @@ from nodecheck.checks.seen import Facts, Seen
 from nodecheck.checks.virt.facts import VirtFacts
 from nodecheck.links import is_normal
 from nodecheck.model import Action, Finding, Owner, Severity, Transfer
-from nodecheck.policy import Policy, Thresholds
+from nodecheck.policy import Policy
+from nodecheck.thresholds import Thresholds
 
 INFO, WARNING, CRITICAL = Severity.INFO, Severity.WARNING, Severity.CRITICAL
 A, B, ROOT = "0000:01:00.0", "0000:02:00.0", "0000:00:01.0"

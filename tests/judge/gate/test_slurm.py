@@ -12,16 +12,20 @@ from msgspec.structs import replace
 from nodecheck.checks.seen import Facts
 from nodecheck.judge.gate.answers import Answer
 from nodecheck.judge.gate.gate import NODE, Gate
+from nodecheck.judge.gate.requirements import requirements
+from nodecheck.judge.gate.serving import RATE
 from nodecheck.judge.gate.slurm import Decision, Do, SlurmNode, decide, doubt_of, parse_node
 from nodecheck.judge.gate.slurm_reason import is_ours, reason_of, tells_the_same
 from nodecheck.model import Finding, Reason, Severity, Status
-from nodecheck.policy import Policy
+from nodecheck.policy import Policy, Requirements
 from nodecheck.report import Report
 from tests.judge.gate.nodes import gap, node
 from tests.render.benches import SLOW
 
 LOST = "nodecheck: gpu.lost: GPU 1: 1 GPU fell off the bus"
 MINE = "fan is replaced"
+US = "slurm"
+"""Who we run as."""
 
 SHOWN = """\
 NodeName=n1 Arch=x86_64 CoresPerSocket=1 
@@ -49,9 +53,13 @@ def shown(state: str, rest: str = "", name: str = "n1") -> SlurmNode:
     return parse_node(SHOWN.format(state=state, rest=rest), name)
 
 
-def drained(state: str, reason: str = LOST) -> SlurmNode:
+def drained(state: str, reason: str = LOST, by: str | None = US) -> SlurmNode:
     base, *flags = state.split("+")
-    return SlurmNode(state=base, flags=frozenset(flags), reason=reason)
+    return SlurmNode(state=base, flags=frozenset(flags), reason=reason, by=by)
+
+
+def decided(node: SlurmNode, reason: str | None, doubt: str | None = None) -> Decision:
+    return decide(node, reason, doubt, US)
 
 
 def finding(name: str, subject: str, summary: str, severity: str = "critical") -> Finding:
@@ -82,19 +90,27 @@ def test_the_state_is_read_as_slurm_prints_it(state: str, base: str, flags: set[
     assert shown(state) == SlurmNode(state=base, flags=frozenset(flags))
 
 
+TIME = "2026-11-30T22:00:00"
+
+
 @pytest.mark.parametrize(
-    ("rest", "reason"),
+    ("rest", "reason", "by"),
     [
-        (f"   Reason={LOST} [root@2026-11-30T22:00:00]", LOST),
-        (f"   Reason={MINE} [slurm@30 Nov 22:00]\n   Comment=Reason=nodecheck: x", MINE),
-        ("   Reason=a [b@c] d [root@2026-11-30T22:00:00]", "a [b@c] d"),
-        ("   Reason=two [root@2026-11-30T22:00:00]\n          lines", "two"),
-        ("   Comment=Reason=nodecheck: x", ""),
-        ("   Reason=without its time", "without its time"),
+        (f"   Reason={LOST} [root@{TIME}]", LOST, "root"),
+        (f"   Reason={MINE} [slurm@30 Nov 22:00]\n   Comment=Reason=nodecheck: x", MINE, "slurm"),
+        (f"   Reason=a [b@c] d [al@corp.example@{TIME}]", "a [b@c] d", "al@corp.example"),
+        (f"   Reason=a [root@x] [bob@{TIME}]", "a [root@x]", "bob"),
+        (f"   Reason=two [root@{TIME}]\n          lines", "two\nlines", "root"),
+        (f"   Reason=two [root@{TIME}]\n          lines [x@y]\n          more\n   Comment=c",
+         "two\nlines [x@y]\nmore", "root"),
+        (f"   Reason=two [root@{TIME}]\n          State=x", "two\nState=x", "root"),
+        ("   Comment=Reason=nodecheck: x", "", None),
+        ("   Reason=without its time", "without its time", None),
     ],
-)
-def test_the_reason_is_read_without_who_gave_it(rest: str, reason: str) -> None:
-    assert shown("IDLE+DRAIN", rest).reason == reason
+)  # fmt: skip
+def test_the_reason_is_read_whole_and_who_gave_it(rest: str, reason: str, by: str | None) -> None:
+    node = shown("IDLE+DRAIN", rest)
+    assert (node.reason, node.by) == (reason, by)
 
 
 @pytest.mark.parametrize(
@@ -124,10 +140,32 @@ def test_what_is_not_this_node_alone_is_refused(text: str) -> None:
     ],
 )  # fmt: skip
 def test_a_node_that_takes_jobs_is_drained_when_it_fails(state: str, *, drains: bool) -> None:
-    """One that is DOWN keeps its reason: by "Not responding" Slurm knows that it may come back."""
-    decided = decide(drained(state, "Not responding"), LOST, None).do
-    assert decided is (Do.DRAIN if drains else Do.LEAVE)
-    assert decide(drained(state), None, None).do is Do.LEAVE
+    for reason, by in (("", None), (LOST, US)):
+        done = decided(drained(state, reason, by), LOST).do
+        assert done is (Do.DRAIN if drains else Do.LEAVE)
+    assert decided(drained(state), None).do is Do.LEAVE
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "by"),
+    [
+        ("ALLOCATED+REBOOT_REQUESTED", "kernel update", "root"),
+        ("IDLE", MINE, "bob"),
+        ("IDLE+NOT_RESPONDING", "Not responding", US),
+        ("DOWN+NOT_RESPONDING", "Not responding", US),
+        ("MIXED", f"{LOST}\nRMA 4711", US),
+        ("MIXED", LOST, "bob"),
+        ("MIXED", LOST, None),
+    ],
+)
+def test_a_reason_that_others_gave_is_never_replaced(
+    state: str, reason: str, by: str | None
+) -> None:
+    """By "Not responding" Slurm knows that a node may come back, by another it reboots one."""
+    done = decided(drained(state, reason, by), LOST)
+    assert done.do is Do.LEAVE
+    if not state.startswith("DOWN"):
+        assert done.said.startswith(f"left {drained(state)}, where others gave a reason: ")
 
 
 @pytest.mark.parametrize(
@@ -144,24 +182,38 @@ def test_a_node_that_takes_jobs_is_drained_when_it_fails(state: str, *, drains: 
     ],
 )  # fmt: skip
 def test_a_node_is_resumed_only_where_nothing_else_holds_it(state: str, *, resumes: bool) -> None:
-    decided = decide(drained(state), None, None).do
-    assert decided is (Do.RESUME if resumes else Do.LEAVE)
+    assert decided(drained(state), None).do is (Do.RESUME if resumes else Do.LEAVE)
 
 
 @pytest.mark.parametrize(
     "reason",
     [MINE, "", "Prolog error", "Kill task failed", "by nodecheck: x", "Nodecheck: x",
-     f"{LOST} : Kill task failed"],
+     f"{LOST} : Kill task failed", f"{LOST}\nRMA 4711", f"{LOST}\n", f"{LOST}, ticket #7",
+     f"{LOST}; Bob's", f"{LOST} [bob]", f"{LOST}\u00e9", "nodecheck: ask Bob before use",
+     "nodecheck: hold: RMA 4711", "nodecheck: RMA", "nodecheck:", "nodecheck: gpu.lost, RMA: x",
+     "nodecheck: gpu.lost and RMA: x", "nodecheck: gpu.lost;RMA: x", "nodecheck gpu.lost: x",
+     "nodecheck: gpus, gpus, gpus, gpus: x", "nodecheck: gpus: " + "x" * 190],
 )  # fmt: skip
-@pytest.mark.parametrize("why", [None, LOST])
+@pytest.mark.parametrize("why", [None, LOST, "nodecheck: gpus: 7 GPUs < 8"])
 def test_what_others_drained_is_left_with_its_reason(reason: str, why: str | None) -> None:
-    assert decide(drained("IDLE+DRAIN", reason), why, None).do is Do.LEAVE
+    done = decided(drained("IDLE+DRAIN", reason), why)
+    assert done.do is Do.LEAVE
+    assert done.said.startswith("left drained, which others did: ")
+
+
+@pytest.mark.parametrize("by", ["bob", "root", None])
+@pytest.mark.parametrize("why", [None, LOST, "nodecheck: gpus: 7 GPUs < 8"])
+def test_what_others_wrote_in_our_words_is_left(by: str | None, why: str | None) -> None:
+    """Who adds to a reason gives it anew, under his name; without a name it may be anybody's."""
+    added = drained("IDLE+DRAIN", "nodecheck: gpus: 0 GPUs < 8; RMA 4711", by)
+    assert decided(added, why).do is Do.LEAVE
+    assert decided(drained("IDLE+DRAIN", LOST, by), why).do is Do.LEAVE
 
 
 def test_a_doubt_resumes_nothing() -> None:
-    decided = decide(drained("IDLE+DRAIN"), None, "gpu: no answer within 4 s")
-    assert decided.do is Do.LEAVE
-    assert "gpu: no answer within 4 s" in decided.said
+    done = decided(drained("IDLE+DRAIN"), None, "gpu: no answer within 4 s")
+    assert done.do is Do.LEAVE
+    assert "gpu: no answer within 4 s" in done.said
 
 
 @pytest.mark.parametrize(
@@ -175,15 +227,15 @@ def test_a_doubt_resumes_nothing() -> None:
 )
 def test_a_reason_is_renewed_where_other_things_fail(reason: str, *, renews: bool) -> None:
     """Figures alone would move the time since when it is drained."""
-    decided = decide(drained("IDLE+DRAIN"), reason, None)
-    assert decided.do is (Do.RENEW if renews else Do.LEAVE)
-    assert decide(drained("IDLE+DRAIN+REBOOT_ISSUED"), reason, None).do is Do.LEAVE
+    done = decided(drained("IDLE+DRAIN"), reason)
+    assert done.do is (Do.RENEW if renews else Do.LEAVE)
+    assert decided(drained("IDLE+DRAIN+REBOOT_ISSUED"), reason).do is Do.LEAVE
 
 
 def test_what_was_done_is_told() -> None:
-    assert decide(drained("IDLE"), LOST, None) == Decision(Do.DRAIN, "drained")
-    assert decide(drained("MIXED+PLANNED", ""), None, None).said == "left MIXED+PLANNED"
-    other = decide(drained("IDLE+DRAIN", MINE), None, None)
+    assert decided(drained("IDLE"), LOST) == Decision(Do.DRAIN, "drained")
+    assert decided(drained("MIXED+PLANNED", ""), None).said == "left MIXED+PLANNED"
+    other = decided(drained("IDLE+DRAIN", MINE), None)
     assert other.said == f"left drained, which others did: {MINE}"
 
 
@@ -222,7 +274,24 @@ def test_a_reason_is_one_short_line_whatever_a_driver_says(subject: str, words: 
     assert len(made) <= 200
     assert is_ours(made)
     assert tells_the_same(made, made)
-    assert shown("IDLE+DRAIN", f"   Reason={made} [root@2026-11-30]").reason == made
+    node = shown("IDLE+DRAIN", f"   Reason={made} [{US}@2026-11-30]")
+    assert node.reason == made
+    assert decided(node, None).do is Do.RESUME
+
+
+@given(status=st.sampled_from(["critical", "unknown"]), texts=st.lists(st.text(), min_size=9))
+def test_whatever_the_gate_asks_for_its_reason_is_known_again(
+    status: str, texts: list[str]
+) -> None:
+    asked = Requirements(
+        instruction_sets=("avx2",), dram_read_bytes_per_second=1e9, disk_free_bytes=1, gpus=1,
+        pcie="gen4x16",
+    )  # fmt: skip
+    names = {answer.name for answer in requirements(node(Facts()), Policy(requirements=asked))}
+    assert len(names) == 6
+    for name in (*sorted(names), RATE, "model", NODE):
+        failing = gate(status, *((name, status, text) for text in texts))
+        assert is_ours(reason_of(failing, with_findings()))
 
 
 def test_what_would_split_a_line_of_slurms_is_told_otherwise() -> None:

@@ -7,7 +7,7 @@ import time
 from nodecheck.checks.cpu.topology import CPU_FOLDER
 from nodecheck.machine.reader import Reader
 from nodecheck.model import Reason, Struct
-from nodecheck.policy import Thresholds
+from nodecheck.thresholds import Thresholds
 
 _SAMPLED_CPUS = 16
 """Frequencies are medians: 16 CPUs, spread evenly, stand for all."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 from nodecheck.checks.cuda.facts import CudaFacts
@@ -25,6 +26,10 @@ KNOWN_CAPABILITIES = (
 NOT_ASKED = (cuda.NATIVE_MISSING, cuda.SYSTEM_REFUSED)
 """What kept us from asking, and not a program from CUDA."""
 
+_OUR_LIMITS = ("failed to map segment",
+               *map(os.strerror, (errno.ENOMEM, errno.EMFILE, errno.ENFILE)))  # fmt: skip
+"""The loader's words where this process may have no more memory, or no more files."""
+
 
 def ask(reader: Reader, cards_expected: int) -> tuple[CudaFacts, Answer]:
     """Start CUDA, which wakes idle cards."""
@@ -34,7 +39,7 @@ def ask(reader: Reader, cards_expected: int) -> tuple[CudaFacts, Answer]:
 
 def facts_of(reader: Reader, answer: Answer) -> CudaFacts:
     """The answer, and where it is none, what /dev tells of the reason."""
-    if answer.error in NOT_ASKED:
+    if answer.error in NOT_ASKED or _ran_out(answer):
         why = answer.message or "it could not be asked"
         reader.gap("state", Reason.FAILED, f"CUDA: {why}")
         return CudaFacts(message=why)
@@ -51,6 +56,12 @@ def facts_of(reader: Reader, answer: Answer) -> CudaFacts:
         uvm=UVM in devices if devices else None,
         capabilities=_capabilities(),
     )
+
+
+def _ran_out(answer: Answer) -> bool:
+    """Whether the library is called missing because we could not load it."""
+    missing = answer.error == cuda.LIBRARY_MISSING
+    return missing and any(words in (answer.message or "") for words in _OUR_LIMITS)
 
 
 def state_of(answer: Answer) -> str:

@@ -26,7 +26,7 @@ from nodecheck.machine import cuda, lock, memory_limit, pci
 from nodecheck.machine.cuda import Copied, Copies, Copy
 from nodecheck.machine.reader import Reader
 from nodecheck.model import Reason, Struct, Transfer
-from nodecheck.policy import Thresholds
+from nodecheck.thresholds import Thresholds
 from nodecheck.units import MIB, gib
 
 HOST_BUFFERS = 4

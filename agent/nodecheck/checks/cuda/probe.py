@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nodecheck.checks.cuda.facts import CudaProbe
 from nodecheck.machine.reader import Reader
-from nodecheck.model import Reason
+from nodecheck.model import NOT_ASKED, Reason
 
 CARDS = "/proc/driver/nvidia/gpus"
 """The driver's own list: it starts them one after the other where they sleep."""
@@ -21,7 +21,7 @@ def probe(reader: Reader, kernels: str) -> CudaProbe:
     if not cuda.worth_trying(reader.host):
         return CudaProbe()
     if kernels == "never":
-        reader.gap("state", Reason.ABSENT, "CUDA not started: not asked for (--quick)")
+        reader.gap("state", Reason.ABSENT, f"CUDA not started: {NOT_ASKED}")
         return CudaProbe()
     from nodecheck.checks.cuda import answer
 

@@ -9,7 +9,7 @@ from nodecheck.checks.seen import Facts
 from nodecheck.machine import pci
 from nodecheck.machine.cuda import Card
 from nodecheck.model import Reason, Struct
-from nodecheck.policy import Thresholds
+from nodecheck.thresholds import Thresholds
 from nodecheck.units import GIB, MIB, gib, percent
 
 HOST_BUFFER_BYTES = 64 * MIB

@@ -8,8 +8,9 @@ from nodecheck.checks.dram.facts import DramProbe
 from nodecheck.checks.dram.skipped import skipped
 from nodecheck.checks.seen import Facts
 from nodecheck.machine.reader import Reader
-from nodecheck.model import Reason
-from nodecheck.policy import ReferenceWorkload, Thresholds
+from nodecheck.model import NOT_ASKED, Reason
+from nodecheck.policy import ReferenceWorkload
+from nodecheck.thresholds import Thresholds
 from nodecheck.units import percent
 
 BUSY_SAMPLE_SECONDS = 0.2
@@ -35,7 +36,7 @@ def probe(
 
         return captured.read(reader)
     if kernels == "never":
-        return skipped(reader, "not asked for (--quick)")
+        return skipped(reader, NOT_ASKED)
     serving = _serving(reader, facts, thresholds) if kernels == "auto" else None
     if serving:
         return skipped(reader, serving)

@@ -33,11 +33,16 @@ from nodecheck.units import cuda_version
 
 T = TypeVar("T")
 
+INSUFFICIENT_MEMORY = 20
+"""Of ours: a limit on this process, or a node that is full. The driver may be well.
+Source: nvmlReturn_t of nvml.h."""
+
 _STATES = {
     DRIVER_NOT_LOADED: "missing",
     LIBRARY_NOT_FOUND: "missing",
     VERSION_MISMATCH: "mismatch",
 }
+_NOT_ASKED = (nvml.NOT_ASKED, INSUFFICIENT_MEMORY)
 _LOST_HANDLE = (GPU_IS_LOST, UNKNOWN)
 
 _CLOCK_EVENT_TIMES = {
@@ -84,7 +89,7 @@ def state_of(answer: nvml.Answer) -> str | None:
     """The state of the driver, as GpuFacts.state."""
     if answer.hung:
         return "unresponsive"
-    if answer.error == nvml.NOT_ASKED:
+    if answer.error in _NOT_ASKED:
         return None
     return "ok" if answer.error is None else _STATES.get(answer.error, "failed")
 

@@ -44,10 +44,11 @@ _LIBRARY = re.compile(r"NVML library version: ([\w.]{1,40})")
 _HEAD = 4096
 """Characters in which what stands in place of an answer is looked for."""
 
+_NO_DRIVER = re.compile(r"couldn't communicate with the NVIDIA driver|Driver Not Loaded")
 _WORDS = (
     ("mismatch", re.compile(r"Driver/library version mismatch")),
     ("missing", re.compile(r"command not found|No such file or directory")),
-    ("missing", re.compile(r"couldn't communicate with the NVIDIA driver|Driver Not Loaded")),
+    ("missing", _NO_DRIVER),
     ("missing", re.compile(r"couldn't find libnvidia-ml|NVML Shared Library Not Found")),
     ("failed", re.compile(r"Failed to initialize NVML|No devices were found|has failed because")),
 )
@@ -95,12 +96,14 @@ def _ask_one(
 
 
 def _note_failure(said: Said, error: UnreadableError, live: bool) -> None:
-    """A command that a capture lacks was not tried; one that a live node lacks is missing."""
+    """A command that a capture lacks was not tried; one that a live node lacks is missing.
+
+    One that could not be started, for want of memory or descriptors, says nothing of the driver.
+    """
     if error.reason is Reason.TIMEOUT:
         said.state, said.message, said.source = "unresponsive", error.detail, "nvidia-smi"
     elif live:
-        missing = error.reason is Reason.ABSENT
-        said.state = "missing" if missing else "failed"
+        said.state = "missing" if error.reason is Reason.ABSENT else None
         said.message, said.source = error.detail, "nvidia-smi"
 
 
@@ -146,6 +149,11 @@ def _mark_corrupted(records: list[Record], text: str) -> None:
     for record in records:
         if normal_address(record.get("pci.bus_id", "")) in addresses - {None}:
             record["inforom"] = BAD_INFOROM
+
+
+def says_no_driver(message: str) -> bool:
+    """Whether it was told that the driver does not run, and not that nothing could be asked."""
+    return _NO_DRIVER.search(message) is not None
 
 
 def state_of(output: Output, answered: bool) -> str | None:

@@ -65,10 +65,26 @@ def _asked(
         return GpuFacts(), [], {}
     answer = nvml.query(len(nvidia))
     if answer.error in _NO_NVML:
-        return _asked_smi(reader, on_pci)
+        facts, cards, refusals = _asked_smi(reader, on_pci)
+        return _as_far_as_known(facts, answer), cards, refusals
     gpus = from_nvml.gpus_of(answer)
     refused = map(nvml_refusals.refusals, answer.devices)
     return from_nvml.facts_of(answer), [gpus], dict(zip(map(place_of, gpus), refused, strict=True))
+
+
+def _as_far_as_known(facts: GpuFacts, answer: nvml.Answer) -> GpuFacts:
+    """Without a driver that is called missing for a library that is there and was not loaded.
+
+    There may have been no memory for it, no descriptor, no right to read it: all of it ours.
+    """
+    from nodecheck.checks.gpu.nvidia_smi import says_no_driver
+
+    missing = facts.state == "missing" and not says_no_driver(facts.message or "")
+    if not missing or not nvidia_driver.is_installed(nvml.LIBRARY):
+        return facts
+    unloaded = f"{nvml.LIBRARY} is there, but could not be loaded"
+    why = unloaded if answer.error == LIBRARY_NOT_FOUND else answer.message
+    return msgspec.structs.replace(facts, state=None, message=why, source="nvml")
 
 
 def _asked_smi(

@@ -6,10 +6,11 @@ import re
 import time
 
 from nodecheck.checks.limits import cpu_quota
-from nodecheck.checks.limits.cpu_quota import Quota, Throttling
+from nodecheck.checks.limits.cpu_quota import Throttling
 from nodecheck.checks.limits.facts import LimitsFacts
 from nodecheck.machine import cgroups, memory_limit
 from nodecheck.machine.cgroups import Groups, Membership
+from nodecheck.machine.cpu_quota import Quota
 from nodecheck.machine.memory_limit import MemoryLimit
 from nodecheck.machine.reader import Reader, parse_list
 from nodecheck.model import Reason

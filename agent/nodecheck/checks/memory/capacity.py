@@ -35,9 +35,8 @@ def insufficient(seen: Seen) -> Iterator[Finding]:
     most = min((size for size in (host, limit) if size is not None), default=None)
     size = workload.weight_bytes_shipped
     if most is not None and size > most and size > vram:
-        yield _too_large(
-            workload, most, vram, "the cgroup's limit" if most == limit else "MemTotal"
-        )
+        basis = "the cgroup's limit" if most == limit else "MemTotal"
+        yield _too_large(workload, (most, vram), basis, _cards(seen, vram))
         return
     available = _available(seen)
     on_host = size - vram
@@ -51,15 +50,30 @@ def _available(seen: Seen) -> int | None:
     return min((size for size in sizes if size is not None), default=None)
 
 
-def _too_large(workload: Workload, most: int, vram: int, basis: str) -> Finding:
-    size = workload.weight_bytes_shipped
+def _cards(seen: Seen, vram: int) -> str:
+    if vram:
+        return f"GPU memory {gib(vram)}"
+    return "no GPU memory to use" if seen.facts.gpus else "no GPU"
+
+
+def _named(workload: Workload) -> str:
+    """The model and its size; one that was told in numbers has no name."""
+    size, kind = gib(workload.weight_bytes_shipped), workload.weight_type
+    if workload.format == "numbers":
+        return f"this model ({size}, {kind})"
+    return f"{workload.name} ({size})"
+
+
+def _too_large(workload: Workload, room: tuple[int, int], basis: str, cards: str) -> Finding:
+    (most, vram), size = room, workload.weight_bytes_shipped
     together = size <= most + vram
     return Finding(
         id="mem.insufficient",
         severity=Severity.CRITICAL,
         subject="RAM",
-        summary=f"Neither RAM nor GPU memory holds {workload.name} ({gib(size)})",
-        evidence=(_sizes(workload, f"RAM {gib(most)}, GPU memory {gib(vram)}", basis),),
+        summary=f"{'Neither RAM nor GPU memory holds' if vram else 'RAM does not hold'} "
+        f"{_named(workload)}",
+        evidence=(_sizes(workload, f"RAM {gib(most)}, {cards}", basis),),
         impact=f"{gib(size - most)} of the weights are read from disk again for "
         "every token, or the engine is killed"
         + (

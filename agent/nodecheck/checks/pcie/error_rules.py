@@ -9,7 +9,7 @@ from nodecheck.checks.pcie.link import in_guest, judged
 from nodecheck.checks.seen import Seen
 from nodecheck.links import generation, is_normal, normal_errors_per_minute
 from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity, Struct
-from nodecheck.policy import Thresholds
+from nodecheck.thresholds import Thresholds
 from nodecheck.units import count
 
 LOOKS_AT_MOST = 2

@@ -12,7 +12,7 @@ from nodecheck.links import (
     normal_errors_per_minute,
 )
 from nodecheck.model import Struct, Transfer
-from nodecheck.policy import Thresholds
+from nodecheck.thresholds import Thresholds
 
 REFUSALS = ("UnsupReq", "ACSViol", "AtomicOpBlocked", "BlockedTLP", "TLPBlockedErr")
 """Uncorrected errors of a request that nobody there answers or that a port may not pass on: what

@@ -30,11 +30,15 @@ GOING = frozenset({"FAIL", "POWER_DOWN", "POWERED_DOWN", "POWERING_DOWN", "REBOO
 
 
 class SlurmNode(Struct, frozen=True, kw_only=True):
-    """A node as slurmctld has it: `state` is its base state, such as IDLE, `flags` all else."""
+    """A node as slurmctld has it: `state` is its base state, such as IDLE, `flags` all else.
+
+    `reason` may have several lines; `by` is the user who gave it.
+    """
 
     state: str
     flags: frozenset[str] = frozenset()
     reason: str = ""
+    by: str | None = None
 
     def __str__(self) -> str:
         return "+".join((self.state, *sorted(self.flags)))
@@ -64,27 +68,42 @@ def parse_node(text: str, name: str) -> SlurmNode:
     if told is None:
         raise ValueError(f"scontrol tells no state of {name}")
     flags = [flag for flag in told[2].split("+") if flag]
-    reason = re.search(r"(?m)^ *Reason=(.*)$", text)
-    said = re.sub(r" *\[[^\[\]]*@[^\[\]]*\]$", "", reason[1].strip()) if reason else ""
-    return SlurmNode(state=told[1], flags=frozenset(flags), reason=said)
+    reason, by = _reason_in(text)
+    return SlurmNode(state=told[1], flags=frozenset(flags), reason=reason, by=by)
 
 
-def decide(node: SlurmNode, reason: str | None, doubt: str | None) -> Decision:
+def _reason_in(text: str) -> tuple[str, str | None]:
+    """The reason, and who gave it, which stands behind its first line; later ones are indented."""
+    found = re.search(r"(?m)^ *Reason=(.*)((?:\n {4,}.*)*)", text)
+    if found is None:
+        return "", None
+    first, by = found[1].strip(), None
+    if given := re.search(r" *\[([^\[\]]*)@[^\[\]@]*\]$", first):
+        first, by = first[: given.start()], given[1]
+    more = (line.strip() for line in found[2].splitlines()[1:])
+    return "\n".join((first, *more)), by
+
+
+def decide(node: SlurmNode, reason: str | None, doubt: str | None, user: str) -> Decision:
     """What to do with a node that fails the gate for `reason`, None where it passes.
 
-    `doubt` is why it is not certain that a node which passes is well.
+    `doubt` is why it is not certain that a node which passes is well. `user` is who we are to
+    Slurm: a reason that another user gave is not ours, whatever it says.
     """
+    ours = is_ours(node.reason) and node.by == user
     if DRAIN in node.flags:
-        return _drained(node, reason, doubt)
+        return _drained(node, reason, doubt, ours=ours)
     if reason is None:
         return Decision(Do.LEAVE, f"left {node}")
     if node.flags & GOING or node.state not in (*IN_USE, "UNKNOWN"):
         return Decision(Do.LEAVE, f"left {node}, which takes no jobs")
+    if node.reason and not ours:
+        return Decision(Do.LEAVE, f"left {node}, where others gave a reason: {node.reason[:60]}")
     return Decision(Do.DRAIN, Do.DRAIN.value)
 
 
-def _drained(node: SlurmNode, reason: str | None, doubt: str | None) -> Decision:
-    if not is_ours(node.reason):
+def _drained(node: SlurmNode, reason: str | None, doubt: str | None, *, ours: bool) -> Decision:
+    if not ours:
         return Decision(Do.LEAVE, f"left drained, which others did: {node.reason[:60]}")
     if reason is not None:
         gone = bool(node.flags & GOING) or node.state not in IN_USE

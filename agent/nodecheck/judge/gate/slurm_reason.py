@@ -21,10 +21,22 @@ REASON_CHARACTERS = 200
 NAMES_TOLD = 3
 SUBJECT_CHARACTERS = 60
 
+UNKNOWN = "unknown"
+ASKED = ("disk_free", "dram_read", "gpus", "instruction_sets", "model", "pcie_generation",
+         "pcie_width", "tokens_per_second", UNKNOWN)  # fmt: skip
+"""What a fault is called that is no finding: by its requirement, or as what is not known."""
+
 _SPEAKING = str.maketrans({"|": "/", "[": "(", "]": ")", "{": "(", "}": ")",
                            **dict.fromkeys("\"'`=")})  # fmt: skip
-_UNSAFE = re.compile(r"[^A-Za-z0-9 _.,:;/()<>+*%-]")
+_SAFE = r"A-Za-z0-9 _.,:;/()<>+*%-"
+_UNSAFE = re.compile(f"[^{_SAFE}]")
 """Quotes, and what splits a line of Slurm's (bars, equals signs) or means something to a shell."""
+
+_NAME = rf"(?:[a-z]+\.[a-z0-9_]+|{'|'.join(ASKED)})"
+_OURS = re.compile(
+    rf"{OURS} {_NAME}(?:, {_NAME}){{0,{NAMES_TOLD - 1}}}(?: and [0-9]+ more)?(?:: [?{_SAFE}]+)?"
+)
+"""All that reason_of can write, and little else."""
 
 
 class _Fault(Struct, frozen=True):
@@ -48,8 +60,9 @@ def reason_of(told: Gate, report: Report) -> str:
 
 
 def is_ours(reason: str) -> bool:
-    """Whether nodecheck drained the node and nobody has added a reason since."""
-    return reason.startswith(OURS) and ADDED not in reason
+    """Whether nodecheck can have written it, and nothing shows that somebody has added to it."""
+    fits = len(reason) <= REASON_CHARACTERS and _OURS.fullmatch(reason) is not None
+    return fits and ADDED not in reason
 
 
 def tells_the_same(reason: str, other: str) -> bool:
@@ -66,7 +79,7 @@ def _faults(told: Gate, report: Report) -> Iterator[_Fault]:
         if answer.name == NODE and found:
             yield from (_Fault(f.id, f.subject, f.summary) for f in found)
         else:
-            yield _Fault("unknown" if answer.name == NODE else answer.name, "", answer.text)
+            yield _Fault(UNKNOWN if answer.name == NODE else answer.name, "", answer.text)
 
 
 def _safe(text: str) -> str:

@@ -20,9 +20,9 @@ from nodecheck.checks.cuda.limits import (
 )
 from nodecheck.checks.gpu.facts import MAKERS, Gpu
 from nodecheck.model import Finding, Severity, Struct, Transfer
-from nodecheck.policy import Thresholds
 from nodecheck.render.bench.figures import rate
 from nodecheck.report import Report
+from nodecheck.thresholds import Thresholds
 from nodecheck.units import count, gb_per_second, listed, percent
 
 PART = "gpu"

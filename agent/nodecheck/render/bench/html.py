@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from nodecheck.model import faults
-from nodecheck.policy import Thresholds
 from nodecheck.render import charts
 from nodecheck.render.bench import gpu, placement
 from nodecheck.render.bench.decode import (
@@ -39,6 +38,7 @@ from nodecheck.render.bench.verdict import SHIPPED, findings, flag_words, missin
 from nodecheck.render.page import page_maker, told_time
 from nodecheck.render.report.terminal import title_parts
 from nodecheck.report import Report
+from nodecheck.thresholds import Thresholds
 from nodecheck.units import count, gib
 
 FIGURES: dict[str, Callable[..., str]] = {

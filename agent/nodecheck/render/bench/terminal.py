@@ -6,7 +6,6 @@ import textwrap
 from collections.abc import Sequence
 
 from nodecheck.model import Finding, Measurement, Severity, faults
-from nodecheck.policy import Thresholds
 from nodecheck.render.bench import gpu_terminal, picture, placement
 from nodecheck.render.bench.blocks import FLAGGED, foot, heading, matrix
 from nodecheck.render.bench.decode import columns, decode, decode_sentence, limit
@@ -33,6 +32,7 @@ from nodecheck.render.layout import Line, Span, hanging, joined, printable
 from nodecheck.render.report.terminal import INDENT, fault, note, title
 from nodecheck.render.styles import STATUS_STYLES, WIDTH_WIDE, fitting
 from nodecheck.report import Report
+from nodecheck.thresholds import Thresholds
 from nodecheck.units import count, gib
 
 FLAG_COLUMN = 16

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from nodecheck.model import Finding, Latency, Load, Measurement, Severity, Status, Transfer
-from nodecheck.policy import Thresholds
 from nodecheck.render.bench import gpu
 from nodecheck.render.bench.decode import decode, limit_sentence, unmeasured
 from nodecheck.render.bench.figures import DISTURBED, nanoseconds, sweep
 from nodecheck.render.bench.placement import Band, band_times, placement
 from nodecheck.report import Report
+from nodecheck.thresholds import Thresholds
 from nodecheck.units import count, gb_per_second, listed, percent
 
 SHIPPED = Thresholds()

@@ -13,6 +13,7 @@ from nodecheck.records.series import Series
 from nodecheck.render.history import chart
 from nodecheck.render.history.drawing import summary
 from nodecheck.render.history.terminal import (
+    is_now,
     label,
     ordered,
     quiet_words,
@@ -75,7 +76,7 @@ def change_row(change: Change) -> dict[str, str]:
 def _sides(found: Difference) -> tuple[str, str]:
     if not found.gained and not found.lost:
         appeared = found.kind == "finding" and found.before is None
-        after = f"appeared ({found.after})" if appeared else found.after
+        after = f"appeared ({found.after})" if appeared else is_now(found)
         return found.before or "-", after or GONE[found.kind]
     lost, gained = ", ".join(ordered(found.lost)), ", ".join(ordered(found.gained))
     return f"lost {lost}" if lost else "-", f"gained {gained}" if gained else "-"

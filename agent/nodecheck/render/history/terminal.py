@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from nodecheck.checks.cpu.isa import by_importance
 from nodecheck.model import Severity
+from nodecheck.policy import Policy
 from nodecheck.records.differences import Difference
 from nodecheck.records.figure_names import named
 from nodecheck.records.history.changes import Change
@@ -16,6 +17,7 @@ from nodecheck.records.history.forecast import Forecast
 from nodecheck.records.history.growth import Growth
 from nodecheck.records.history.history import History
 from nodecheck.records.series import Listed, Series
+from nodecheck.records.state import POLICY
 from nodecheck.render.history import drawing
 from nodecheck.render.layout import Column, Line, Span, hanging, joined, printable, table
 from nodecheck.render.metrics import (
@@ -47,6 +49,9 @@ HOURS_BELOW = 2
 
 NEAR = 1e-6
 """What a whole number may be missed by."""
+
+BUILT_IN = f"{Policy().name} ("
+"""How the label of the built-in policy begins."""
 
 WORSE = MARKS[Severity.WARNING][0]
 STYLES = dict(MARKS.values()) | {status.value: style for status, style in STATUS_STYLES.items()}
@@ -234,6 +239,15 @@ def label(found: Difference) -> str:
     return ", ".join(filter(None, (found.name, found.where)))
 
 
+def is_now(found: Difference) -> str | None:
+    """What it is now; the built-in policy is told by that, not by its checksum alone."""
+    before, after = found.before or "", found.after or ""
+    both = before.startswith(BUILT_IN) and after.startswith(BUILT_IN)
+    if (found.kind, found.name) == ("trait", POLICY) and both:
+        return f"{after}: the built-in policy of another nodecheck version"
+    return found.after
+
+
 def _difference_words(found: Difference) -> str:
     """From what to what."""
     if found.is_set:
@@ -245,7 +259,7 @@ def _difference_words(found: Difference) -> str:
     if found.after is None:
         verb = "cleared" if found.kind == "finding" else "gone"
         return f"{verb} (was {found.before})"
-    return f"{found.before} -> {found.after}"
+    return f"{found.before} -> {is_now(found)}"
 
 
 def repeated(change: Change) -> str:

@@ -8,7 +8,7 @@ from nodecheck.model import Struct
 from nodecheck.records.differences import Difference
 from nodecheck.records.history.history import History
 from nodecheck.render.history.html import GONE, SECTIONS, change_row
-from nodecheck.render.history.terminal import label, quiet_words, sections, unchanged_words
+from nodecheck.render.history.terminal import is_now, label, quiet_words, sections, unchanged_words
 from nodecheck.render.live.told import DAYS, Told
 from nodecheck.render.metrics import moment
 from nodecheck.report import Report, in_utc
@@ -72,4 +72,4 @@ def _became(found: Difference) -> str:
     if found.after is None:
         return GONE[found.kind]
     appeared = found.kind == "finding" and found.before is None
-    return f"appeared ({found.after})" if appeared else f"is now {found.after}"
+    return f"appeared ({found.after})" if appeared else f"is now {is_now(found)}"

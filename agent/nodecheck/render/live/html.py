@@ -77,7 +77,7 @@ def _ways(report: Report) -> dict[str, Any]:
     """Those that the chart does not show are told in a line each."""
     rows = [(speeds.row(each), speeds.speeds([each])) for each in report.strategies]
     return {
-        "workload": workload_words(report),
+        "workload": workload_words(report, "nodecheck plan FILE"),
         "ways": [row for row, _ in rows],
         "speeds": speeds.speeds(report.strategies),
         "undrawn": [row for row, drawn in rows if not drawn],

@@ -107,6 +107,7 @@ def _idle(report: Report) -> set[str]:
     ran = {
         "dram": bool(report.measurements or report.latencies),
         "cuda": facts.cuda.state is not None,
+        "engine": facts.engine.state is not None,
         "python": facts.python.interpreter is not None,
     }
     return {check for check, has_run in ran.items() if not has_run}

@@ -23,6 +23,7 @@ TITLES = {
     "gpus": "GPUs",
     "cuda": "CUDA",
     "kernel_log": "Kernel log",
+    "engine": "Engine",
     "python": "Python libraries",
     "dram": "How memory was measured",
 }
@@ -30,7 +31,7 @@ TITLES = {
 
 LEFT_OUT = {
     "round_trips", "pairs", "warnings", "usable_flags", "device_number", "kernel_device",
-    "options", "super_options",
+    "options", "super_options", "tid",
 }  # fmt: skip
 """Members that stand elsewhere on a page, or tell its reader nothing."""
 
@@ -56,6 +57,8 @@ UNITS: dict[str, Callable[[Any], str]] = {
 """End of a member's name -> how its value is written."""
 
 WORDS = {
+    "cpu_share": "ran", "delay_share": "waited for a CPU", "gpu_files": "GPU devices open",
+    "pid": "process", "file_refaults": "pages of files read again",
     "x86_64_level": "x86-64 level", "load_1min": "load over a minute", "distances": "distances to",
     "free_order9_blocks": "free blocks of 2 MiB", "hugepages_total": "huge pages",
     "full_stall_avg10": "full stall over 10 s", "pci_device_id": "PCI device",

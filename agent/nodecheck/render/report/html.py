@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from nodecheck.model import Gap, Severity, faults
@@ -11,7 +11,7 @@ from nodecheck.render.bench.html import FIGURES, measured
 from nodecheck.render.bench.verdict import PARTS, is_empty
 from nodecheck.render.page import page_maker, told_time
 from nodecheck.render.report.fact_sheets import TITLES, label, sheets
-from nodecheck.render.report.terminal import note, title_parts, workload_words
+from nodecheck.render.report.terminal import engine_words, note, title_parts, workload_words
 from nodecheck.report import Report
 
 
@@ -28,7 +28,7 @@ def _content(report: Report) -> dict[str, Any]:
         "status": verdict.status.value,
         "headline": verdict.headline,
         "faults": faults(report.findings),
-        "notes": [note(f) for f in report.findings if f.severity is Severity.INFO],
+        "notes": [*_notes(report)],
         "workload": workload_words(report),
         "ways": [speeds.row(each) for each in report.strategies],
         "speeds": speeds.speeds(report.strategies),
@@ -39,6 +39,12 @@ def _content(report: Report) -> dict[str, Any]:
         "sheets": sheets(report),
         "gaps": [(missing_words(gap), gap) for gap in report.gaps],
     }
+
+
+def _notes(report: Report) -> Iterator[str]:
+    yield from (note(f) for f in report.findings if f.severity is Severity.INFO)
+    if words := engine_words(report):
+        yield words
 
 
 def missing_words(gap: Gap) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from nodecheck.judge.engine.answer import Doing, answer, is_watched
+from nodecheck.judge.engine.answer import name as engine_name
 from nodecheck.judge.figures import between, figure
 from nodecheck.judge.node_words import node_words
 from nodecheck.judge.verdict import rate, span
@@ -112,7 +114,20 @@ def _evidence(evidence: Evidence) -> str:
 
 def _noted(report: Report, width: int) -> list[Line]:
     notes = "; ".join(note(f) for f in report.findings if f.severity is Severity.INFO)
-    return [(), *hanging(Span("NOTED", "bold"), Span(notes), PART_INDENT, width)] if notes else []
+    told = (("NOTED", notes), ("ENGINE", engine_words(report)))
+    rows = [(Span(name, "bold"), Span(text)) for name, text in told if text]
+    return [line for row in rows for line in ((), *hanging(*row, PART_INDENT, width))]
+
+
+def engine_words(report: Report) -> str:
+    """What a watched engine does, in words; nothing where none was."""
+    facts = report.facts.engine
+    if not is_watched(facts):
+        return ""
+    seconds = "" if facts.seconds is None else f", watched for {facts.seconds:.1f} s"
+    told = answer(report)
+    sentence = "Why it is slow stands above." if told.doing is Doing.SLOW else told.sentence
+    return f"{engine_name(facts)}{seconds}. {sentence}"
 
 
 def note(finding: Finding) -> str:
@@ -121,14 +136,14 @@ def note(finding: Finding) -> str:
     return f"{finding.summary.rstrip('.')} [{finding.id}{waived}]"
 
 
-def workload_words(report: Report) -> str:
-    """The model that strategies are judged for."""
+def workload_words(report: Report, yours: str = "--model FILE") -> str:
+    """The model that strategies are judged for; `yours` says how to ask for another."""
     work = report.workload
     if work is None:
         return ""
     if not work.named_by_user:
         whose = f"{work.name}, {gib(work.weight_bytes_shipped)}, {count(work.layers, 'layer')}"
-        return f"{whose} (yours: --model FILE)"
+        return f"{whose} (yours: {yours})"
     stored = f"{gib(work.weight_bytes_shipped)} {work.weight_type}"
     read = work.read_bytes_per_token_shipped
     parts = (

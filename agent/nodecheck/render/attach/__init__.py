@@ -1,0 +1,1 @@
+"""A watched engine: why it is slow, at a terminal, and as one line for each window."""

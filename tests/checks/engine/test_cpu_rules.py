@@ -1,0 +1,186 @@
+"""A quota that stops an engine, and threads that wait for CPUs that others have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from nodecheck.checks.cpu.facts import CoreType, CpuFacts
+from nodecheck.checks.engine.facts import EngineFacts, OtherProcess
+from nodecheck.model import Finding, Owner, Severity
+from tests.checks.engine.engines import (
+    CROWDED,
+    CROWDED_BY_OTHERS,
+    HEALTHY,
+    IDLE,
+    PAGING,
+    STRESS,
+    THROTTLED,
+    engine,
+    ids,
+    judged,
+    node,
+    process,
+    quota,
+    threads,
+)
+
+
+def only(made: EngineFacts, **facts: Any) -> Finding:
+    [found] = judged(node(made, **facts))
+    return found
+
+
+def test_eight_threads_on_half_a_cpu() -> None:
+    found = only(THROTTLED)
+    assert (found.id, found.severity) == ("engine.throttled_quota", Severity.CRITICAL)
+    assert found.subject == "llama.cpp"
+    assert "0.5 CPUs" in found.summary
+    assert "98 %" in found.summary
+    assert "8 threads" in found.summary
+    assert found.evidence[0].source == "/sys/fs/cgroup/system.slice/llama.service/cpu.stat"
+    assert found.evidence[0].value.startswith("49 of 50 periods")
+    assert "93 %" in found.impact
+    assert found.remedy.commands == (
+        "llama-server --threads 1 --threads-batch 1",
+        "sudo systemctl set-property llama.service CPUQuota=800%",
+    )
+
+
+@pytest.mark.parametrize(("throttled", "raised"), [(9, False), (10, True)])
+def test_bursts_that_a_quota_cuts_are_left(throttled: int, raised: bool) -> None:
+    made = engine(threads(8, 0.8, 0.1), cpu_group=quota(7.0, throttled))
+    assert ("throttled_quota" in ids(node(made))) is raised
+
+
+@pytest.mark.parametrize(("periods", "raised"), [(9, False), (10, True)])
+def test_a_few_periods_tell_nothing(periods: int, raised: bool) -> None:
+    made = engine(threads(8, 0.5, 0.4), cpu_group=quota(4.0, periods, periods))
+    assert ("throttled_quota" in ids(node(made))) is raised
+
+
+def test_an_uncounted_quota_is_not_judged() -> None:
+    group = replace(quota(4.0, 0), periods=None, throttled_periods=None)
+    made = engine(threads(8, 0.5, 0.45), cpu_group=group, others=(STRESS,))
+    assert ids(node(made)) == []
+    assert ids(node(replace(made, cpu_group=replace(group, quota_cpus=16.0)))) == ["oversubscribed"]
+
+
+def test_another_programs_throttling_in_the_same_group_is_not_the_engines() -> None:
+    """A group above both counts the sidecar's stops too."""
+    assert ids(node(replace(IDLE, cpu_group=quota(4.0, 50)))) == []
+
+
+def test_a_sidecar_that_uses_up_the_quota_stops_the_engine_too() -> None:
+    """Fewer threads cannot help one thread."""
+    found = only(engine(threads(1, 0.3, 0.6), cpu_group=quota(2.0, 40)))
+    assert found.id == "engine.throttled_quota"
+    assert found.owner is Owner.OPERATOR
+    assert "cannot help" in found.remedy.text
+    assert found.remedy.commands == ("sudo systemctl set-property llama.service CPUQuota=300%",)
+
+
+def test_without_schedstat_the_quota_is_judged_by_its_own_counts() -> None:
+    made = engine(threads(8, 0.06, None), cpu_group=quota(0.5, 50))
+    found = only(made)
+    assert found.id == "engine.throttled_quota"
+    assert found.severity is Severity.WARNING
+
+
+def test_paging_is_the_cause_of_what_a_quota_cuts() -> None:
+    made = replace(PAGING, threads=THROTTLED.threads, cpu_group=quota(0.5, 50))
+    assert ids(node(made)) == ["paging"]
+
+
+def test_what_a_quota_stopped_did_not_wait_for_others() -> None:
+    """The kernel counts the time as run delay; below the threshold too."""
+    made = engine(threads(8, 0.8, 0.2), usable=4, cpu_group=quota(7.0, 9))
+    assert ids(node(made)) == []
+    assert ids(node(replace(made, cpu_group=None))) == ["oversubscribed"]
+
+
+def test_more_threads_than_cpus() -> None:
+    found = only(CROWDED)
+    assert (found.id, found.severity) == ("engine.oversubscribed", Severity.WARNING)
+    assert found.summary == "8 threads share 4 CPUs and waited up to 45 % of the window for one"
+    assert "1.8x" in found.impact
+    assert found.remedy.commands == ("llama-server --threads 4 --threads-batch 4",)
+
+
+def test_siblings_of_a_core_are_no_second_core() -> None:
+    cpu = CpuFacts(logical_cpus=4, physical_cores=2)
+    assert only(CROWDED, cpu=cpu).remedy.text == (
+        "Start it with 2 threads, one for each core that it may use"
+    )
+
+
+def test_other_programs_take_its_cpus() -> None:
+    found = only(CROWDED_BY_OTHERS)
+    assert found.id == "engine.oversubscribed"
+    assert "with other programs" in found.summary
+    assert any("stress-ng (77) 4.0 CPUs" in piece.value for piece in found.evidence)
+    assert "the 4 threads that they leave room for" in found.remedy.text
+    assert found.remedy.commands[0] == "taskset -acp <CPUS> 77"
+
+
+def test_the_slowest_thread_sets_the_pace() -> None:
+    """Of 16 threads one shares its CPU with another program: 3 % on average."""
+    other = OtherProcess(pid=77, name="make", cpus=0.5)
+    running = [*threads(15, 0.99, 0.0), *threads(1, 0.5, 0.5, first=15)]
+    found = only(engine(running, usable=16, others=(other,)))
+    assert found.id == "engine.oversubscribed"
+    assert "50 %" in found.summary
+
+
+@pytest.mark.parametrize(("waited", "raised"), [(0.149, False), (0.15, True)])
+def test_how_long_a_thread_may_wait(waited: float, raised: bool) -> None:
+    made = engine(threads(8, 0.8, waited), others=(STRESS,))
+    assert bool(judged(node(made))) is raised
+
+
+def test_one_thread_that_shares_its_cpus() -> None:
+    made = engine(threads(1, 0.1, 0.8), usable=2, others=(STRESS,))
+    assert only(made).summary.startswith("1 thread shares 2 CPUs with other programs")
+
+
+def test_next_to_no_progress_is_critical() -> None:
+    assert only(engine(threads(48, 0.08, 0.92), usable=4)).severity is Severity.CRITICAL
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        HEALTHY,
+        IDLE,
+        engine(threads(200, 0.01, 0.0), thread_count=10_000),  # a pool that sleeps
+        engine(threads(20, 0.05, 0.001)),  # Python threads that wait for one lock
+        engine(threads(1, 1.0, 0.0)),  # a tokenizer
+        engine([*threads(8, 0.97, 0.02), *threads(4, 0.1, 0.1, first=8)]),  # servers beside them
+        engine(threads(8, 0.2, 0.04), others=(STRESS,)),  # a request now and then
+        engine(threads(8, 0.6, 0.3)),  # nothing known has the CPUs
+        engine(threads(8, 0.5, None), usable=4),  # no schedstat
+        engine(threads(8, 0.5, 0.45), usable_cpus=None),
+        engine(threads(16, 0.99, 0.01), usable=16),  # both siblings of each core
+        replace(CROWDED, state="absent"),
+        replace(CROWDED, state=None),
+    ],
+)
+def test_what_looks_like_it(made: EngineFacts) -> None:
+    assert ids(node(made)) == []
+
+
+def test_two_kinds_of_cores_alone_are_none() -> None:
+    kinds = (CoreType(name="cpu_core", cpus=(0, 1)), CoreType(name="cpu_atom", cpus=(2, 3)))
+    assert ids(node(engine(threads(4, 0.99, 0.0), usable=4), cpu=CpuFacts(core_types=kinds))) == []
+
+
+def test_one_that_ended_meanwhile_is_judged_by_what_was_seen() -> None:
+    assert ids(node(replace(CROWDED, state="ended"))) == ["oversubscribed"]
+
+
+def test_threads_of_several_workers_count_together() -> None:
+    running = [*threads(4, 0.5, 0.45), *threads(4, 0.5, 0.45, pid=4300)]
+    made = engine(running, process(2.0), process(2.0, pid=4300), usable=4)
+    assert ids(node(made)) == ["oversubscribed"]
