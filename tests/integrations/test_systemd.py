@@ -136,6 +136,12 @@ def test_the_timers_start_what_the_command_takes(name: str, instance: str, units
     assert instance in run("snapshot", "--help").stdout
 
 
+def test_the_gate_in_the_documents_is_that_of_the_unit(units: Path) -> None:
+    unit = (units / "nodecheck-gate.service").read_text()
+    (options,) = re.findall(r"^ExecStart=\S+ (gate .*)$", unit, re.MULTILINE)
+    assert f"\nnodecheck {options}\n" in DOCUMENT.read_text()
+
+
 def test_the_user_and_the_lock_can_be_made(root: Path) -> None:
     analyze("--version")
     for program, arguments, file in (

@@ -194,7 +194,10 @@ def test_ten_thousand_threads(fake_engines: FakeEngines, observer: Observer, gro
         few = observer.look_undisturbed(engine.pid, 1)
     with fake_engines.running(*THREADS, "--pool", "10000", group=group) as engine:
         many = observer.look_undisturbed(engine.pid, 1)
-    sys.stdout.write(f"beside the window: {beside(few, 1):.2f} s, {beside(many, 1):.2f} s\n")
+    for seen in (few, many):
+        threads, cost = seen.engine.thread_count, beside(seen, 1)
+        sys.stdout.write(f"{threads} threads: {cost:.2f} s beside the window, ")
+        sys.stdout.write(f"{seen.cpu_seconds:.2f} s of CPU time\n")
     assert many.engine.thread_count == 10_001 + CPUS
     assert len([each for each in many.engine.threads if each.cpu_share > 0.2]) == CPUS
     assert many.ids == []

@@ -21,6 +21,7 @@ from nodecheck.checks.engine.tasks import (
     ran,
     stat,
     status,
+    threads,
 )
 from nodecheck.machine.host import open_host
 from nodecheck.machine.reader import Reader
@@ -146,11 +147,11 @@ def test_this_process() -> None:
 
 def test_what_this_thread_runs_is_counted() -> None:
     task = (os.getpid(), os.getpid())
-    before, began = ran(here(), (os.getpid(),))[task], time.process_time()
+    before, began = ran(here(), threads(here(), (os.getpid(),)))[task], time.process_time()
     while time.process_time() < began + 0.2:
         pass
-    after = ran(here(), (os.getpid(),))[task]
-    coarse = ran(here(), (os.getpid(),), has_delays=False)[task]
+    after = ran(here(), threads(here(), (os.getpid(),)))[task]
+    coarse = ran(here(), threads(here(), (os.getpid(),)), has_delays=False)[task]
     assert after.run_seconds - before.run_seconds == pytest.approx(0.2, abs=0.1)
     assert coarse.run_seconds == pytest.approx(after.run_seconds, abs=0.1)
     assert coarse.waited_seconds is None
@@ -161,7 +162,7 @@ def test_what_is_gone_has_nothing() -> None:
         gone.wait()
     assert stat(here(), gone.pid) is None
     assert status(here(), gone.pid) is None
-    assert ran(here(), (gone.pid,)) == {}
+    assert ran(here(), threads(here(), (gone.pid,))) == {}
 
 
 def test_a_zombie_is_over() -> None:

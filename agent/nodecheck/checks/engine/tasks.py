@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
 from nodecheck.machine.reader import Reader, parse_list
 from nodecheck.machine.tree import UnreadableError
@@ -183,18 +184,24 @@ def processes(moment: Moment) -> dict[int, Stat]:
     return {pid: found for pid in pids if (found := stat(moment, pid)) is not None}
 
 
-def ran(moment: Moment, pids: tuple[int, ...], *, has_delays: bool = True) -> dict[Task, Ran]:
-    """How long each thread of these processes has run; those that vanish meanwhile are left out.
+def threads(moment: Moment, pids: tuple[int, ...]) -> list[Task]:
+    """All that these processes have."""
+    return [
+        (pid, int(name))
+        for pid in pids
+        for name in moment.reader.names(f"/proc/{pid}/task")
+        if name.isdigit()
+    ]
+
+
+def ran(moment: Moment, wanted: Iterable[Task], *, has_delays: bool = True) -> dict[Task, Ran]:
+    """How long each of these threads has run; those that vanish meanwhile are left out.
 
     Without `has_delays` it is taken from `stat`, which is coarser and knows of no waiting.
     """
     one = _from_schedstat if has_delays else _from_stat
-    found: dict[Task, Ran] = {}
-    for pid in pids:
-        for name in moment.reader.names(f"/proc/{pid}/task"):
-            if name.isdigit() and (each := one(moment, pid, int(name))) is not None:
-                found[pid, int(name)] = each
-    return found
+    found = ((task, one(moment, *task)) for task in wanted)
+    return {task: each for task, each in found if each is not None}
 
 
 def _from_schedstat(moment: Moment, pid: int, tid: int) -> Ran | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from nodecheck.checks.engine import tasks
 from nodecheck.checks.engine.facts import Thread
@@ -11,8 +11,9 @@ from nodecheck.checks.engine.tasks import Moment, Ran, Status, Task
 from nodecheck.model import Reason, Struct
 
 FEW = 512
-"""So many can be looked at again and again, in some milliseconds. Where there are more, it is done
-once in between, and those that had run most when we came have their switches counted."""
+"""So many can be looked at again and again, in some milliseconds. Where there are more, those that
+had run most when we came have a window of their own, within that of all: to read thousands takes a
+CPU for a while, which is not to show in what the engine waits for."""
 
 RAN_SHARE = 0.001
 """One that wanted a CPU for less of the window did nothing worth telling."""
@@ -44,28 +45,33 @@ class Threads:
     def __init__(self, moment: Moment, pids: tuple[int, ...], began: float) -> None:
         self._began = began
         self._has_delays = True
-        first = self._read(moment, pids)
+        first = self._read(moment, tasks.threads(moment, pids))
         if first and not any(each.run_seconds for each in first.values()):
             detail = "the kernel does not tell how long threads wait for a CPU (no schedstat)"
             moment.reader.gap("threads.delay_share", Reason.UNSUPPORTED, detail)
             self._has_delays = False
-            first = self._read(moment, pids)
-        self._before = first
-        self._after = dict(first)
-        self._looked = False
-        self._last: frozenset[Task] = frozenset()
-        known = sorted(first, key=lambda task: -first[task].run_seconds)[:FEW]
-        found = ((task, tasks.status(moment, *task)) for task in known)
+            first = self._read(moment, first)
+        busiest = sorted(first, key=lambda task: -first[task].run_seconds)[:FEW]
+        found = ((task, tasks.status(moment, *task)) for task in busiest)
         self._switches = {task: status for task, status in found if status is not None}
+        self._few = tuple(busiest) if len(first) > FEW else ()
+        self._before = first | self._read(moment, self._few)
+        self._after = dict(self._before)
+        self._last: frozenset[Task] = frozenset()
 
-    def _read(self, moment: Moment, pids: tuple[int, ...]) -> dict[Task, Ran]:
-        return tasks.ran(moment, pids, has_delays=self._has_delays)
+    def _read(self, moment: Moment, wanted: Iterable[Task]) -> dict[Task, Ran]:
+        return tasks.ran(moment, wanted, has_delays=self._has_delays)
 
     def look(self, moment: Moment, pids: tuple[int, ...]) -> None:
         """Look at them in between."""
-        if not self._looked or len(self._before) <= FEW:
-            self._after.update(self._read(moment, pids))
-        self._looked = True
+        self._after.update(self._read(moment, self._few or tasks.threads(moment, pids)))
+
+    def finish(self, moment: Moment, pids: tuple[int, ...]) -> None:
+        """The last look."""
+        few = self._read(moment, self._few)
+        found = self._read(moment, tasks.threads(moment, pids)) | few
+        self._last = frozenset(found)
+        self._after.update(found)
 
     def _since(self, task: Task) -> tuple[float, float | None]:
         """Seconds that it ran and that it waited; all of one that is new, or has another's id."""
@@ -76,12 +82,6 @@ class Threads:
             return now.run_seconds - then.run_seconds, None
         waited = max(0.0, now.waited_seconds - then.waited_seconds)
         return now.run_seconds - then.run_seconds, waited
-
-    def finish(self, moment: Moment, pids: tuple[int, ...]) -> None:
-        """The last look."""
-        found = self._read(moment, pids)
-        self._last = frozenset(found)
-        self._after.update(found)
 
     @property
     def count(self) -> int:
