@@ -17,8 +17,7 @@ import pytest
 
 from nodecheck.report import from_json
 from tests.cli.test_commands import failed, run
-from tests.daemon.driven import BLOCKED_SECONDS
-from tests.daemon.driven import CONFIG
+from tests.daemon.driven import BLOCKED_SECONDS, CONFIG
 from tests.daemon.running import DRIVEN, NODECHECK, Running, running
 from tests.daemon.test_loop import Turning
 from tests.processes import children, eventually, is_running
@@ -97,6 +96,12 @@ def test_who_starts_it_may_ignore_what_becomes_of_children(tmp_path: Path) -> No
     """The kernel then reaps them, and tells nobody how they ended."""
     ignoring = (sys.executable, "-c", IGNORES, *NODECHECK)
     with running(tmp_path, "--listen", "127.0.0.1:0", program=ignoring) as daemon:
+        assert eventually(lambda: is_ready(daemon)), daemon.lines()
+
+
+def test_it_needs_no_standard_output(tmp_path: Path) -> None:
+    closing = ("/bin/sh", "-c", 'exec "$0" "$@" >&-', *NODECHECK)
+    with running(tmp_path, "--listen", "127.0.0.1:0", program=closing) as daemon:
         assert eventually(lambda: is_ready(daemon)), daemon.lines()
 
 

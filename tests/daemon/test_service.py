@@ -125,10 +125,11 @@ def test_it_ends_while_a_name_server_is_silent(tmp_path: Path) -> None:
 
 EARLY = """
 import os, signal, sys
-from nodecheck.cli import daemon
+from nodecheck import cli
 import asyncio
 asyncio.run = lambda coroutine: (coroutine.close(), os.kill(os.getpid(), {number}), print("on"))
-daemon.command([])
+sys.argv = ["nodecheck", "daemon"]
+cli.main()
 """
 
 

@@ -17,6 +17,7 @@ from tests.checks.engine.engines import (
     HEALTHY,
     IDLE,
     LOADING,
+    ON_CARD,
     PAGING,
     THROTTLED,
     engine,
@@ -49,6 +50,22 @@ from tests.render.attached import REPORTS, judged, of
                 "it while it serves."
             ),
         ),
+        (
+            replace(ON_CARD, cards=(use(18 << 30, 0.0),)),
+            Doing.IDLE,
+            (
+                "It is idle: its card 0 % busy, and 1.00 CPUs used to look for work. There is "
+                "nothing to judge: watch it while it serves."
+            ),
+        ),
+        (
+            with_process(LOADING, read_bytes=None),
+            Doing.LOADING,
+            (
+                "It is still loading: it waits for the disk, 1 GiB of 4 GiB in memory. Watch it "
+                "when it serves."
+            ),
+        ),
         (replace(IDLE, cards=(use(18 << 30, 0.9),)), Doing.WELL, None),
         (replace(IDLE, cards=(use(None, 0.9),)), Doing.WELL, None),
         (replace(IDLE, cards=(use(0, 0.9),)), Doing.IDLE, None),
@@ -56,8 +73,8 @@ from tests.render.attached import REPORTS, judged, of
             LOADING,
             Doing.LOADING,
             (
-                "It is still loading: 180 MB/s from disk, 1 GiB of 4 GiB are in memory. Watch it "
-                "when it serves."
+                "It is still loading: 180 MB/s from disk, 1 GiB of 4 GiB in memory. Watch it when "
+                "it serves."
             ),
         ),
         (replace(LOADING, model_files=(model(),)), Doing.WELL, None),
@@ -116,12 +133,19 @@ def test_a_policy_says_what_idle_is() -> None:
             ),
             "NUMA: 75 % of its memory is where it runs",
         ),
+        (
+            judged(node(HEALTHY, numa=replace(two_nodes(), nodes=two_nodes().nodes[:1]))),
+            "NUMA: one node",
+        ),
+        (of(replace(HEALTHY, cpu_group=quota(1, 0))), "CPU quota: 1 CPU, never reached"),
+        (of(engine(threads(1, 0.9, 0.02))), "CPUs: its thread waited 2 % of the time"),
+        (of(with_process(HEALTHY, major_faults=1)), "disk: 1 page fault waited for it"),
         (REPORTS["on a card"], "GPUs: 18 GiB held on 1 card, 93 % busy"),
         (
             judged(node(replace(HEALTHY, settings={"gpu_layers": "0"}), gpu())),
             "GPUs: none used, as gpu_layers 0 asks",
         ),
-        (of(HEALTHY), "GPUs: there is none"),
+        (of(HEALTHY), "GPUs: none"),
         (of(replace(HEALTHY, steal_share=0.004)), "steal: 0 %"),
     ],
 )
@@ -147,6 +171,7 @@ def test_what_was_looked_at_is_told(report: Report, said: str) -> None:
         (of(HEALTHY), "swap"),
         (of(replace(HEALTHY, libraries=())), "instruction sets"),
         (of(engine(threads(8, 0.98, None))), "CPUs"),
+        (judged(node(with_process(IDLE, numa_bytes={0: 1 << 30}), numa=two_nodes())), "NUMA"),
     ],
 )
 def test_what_is_at_fault_or_unknown_is_not_called_well(report: Report, subject: str) -> None:

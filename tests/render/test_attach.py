@@ -20,6 +20,7 @@ from nodecheck.render.attach.threads import fold
 from nodecheck.render.layout import Line, plain
 from nodecheck.render.report import html
 from nodecheck.render.report import terminal as whole
+from nodecheck.render.report.terminal import INDENT
 from nodecheck.render.styles import STATUS_STYLES
 from nodecheck.report import Report, from_json
 from tests.checks.engine.engines import (
@@ -68,6 +69,9 @@ FULL = judged(
     )
 )
 """With a quota and a limit that leave it room."""
+WIDTH_LEAST = 80
+"""Of a terminal on which the answer is one line."""
+
 CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\u202e]")
 
 
@@ -86,8 +90,7 @@ def one_line(report: Report) -> str:
 def test_an_engine_with_all_figures_at_80_columns() -> None:
     expected = """
 OK         Nothing was found that slows it.
-           llama.cpp, process 4242 (llama-server)   20 threads
-           watched for 5.0 s
+           llama.cpp, process 4242 (llama-server)   20 threads   watched 5.0 s
 
  ran       waited    on CPU        threads
  100 %     0 %       0             llama-server
@@ -102,15 +105,14 @@ OK         Nothing was found that slows it.
             (/sys/fs/cgroup/system.slice/llama.service/memory.max)
  disk       0 page faults waited for it, 0 MB/s read, 16 GiB since it began
  model      /models/model.gguf: 16 GiB Q4_K, 100 % in memory
- library    libggml-cpu-haswell.so (ggml), built with avx2, fma, f16c, avx and 1
-            more
+ library    libggml-cpu-haswell.so (ggml), built with avx2, fma, f16c and 2 more
  GPU        0000:01:00.0: 18 GiB held, 93 % busy
- NUMA       its memory lies on node 0 16 GiB, node 1 1 GiB
+ NUMA       its memory: 16 GiB on node 0, 1 GiB on node 1
  others     cc1plus (77) 1.94 CPUs
  settings   gpu layers 999, threads 8, CUDA_VISIBLE_DEVICES=0
 
 LOOKED AT     CPU quota: 6 CPUs, stopped it in 4 % of its periods
-              CPUs: its threads waited 0 % of the time
+              CPUs: its thread waited 0 % of the time
               instruction sets: avx2, fma and f16c
               disk: no page fault waited for it, nothing read   swap: none of it
               NUMA: 94 % of its memory is where it runs
@@ -137,7 +139,6 @@ def test_the_first_word_says_what_it_does(name: str) -> None:
         "loading": "LOADING",
         "ended": "ENDED",
         "bare": "UNKNOWN",
-        "crowd": "SLOW",
     }
     assert first == expected.get(name, "SLOW" if name.startswith("engine.") else "OK")
 
@@ -154,6 +155,20 @@ def test_a_finding_is_told_with_its_number_and_its_remedy(name: str) -> None:
     for command in finding.remedy.commands:
         assert " ".join(command.split()) in told
     assert f"nodecheck explain {name}" in told
+
+
+def test_the_answer_and_the_finding_below_it_are_two_sentences() -> None:
+    for name, report in REPORTS.items():
+        if name.startswith("engine."):
+            (finding,) = (each for each in report.findings if each.id == name)
+            assert finding.headline
+            assert len(finding.headline) <= WIDTH_LEAST - INDENT
+            assert finding.headline not in finding.summary
+
+
+def test_what_the_hypervisor_hardly_took_is_not_told_in_figures() -> None:
+    assert "hypervisor took" not in text(of(replace(HEALTHY, steal_share=0.004)))
+    assert "the hypervisor took 2 %" in words(of(replace(HEALTHY, steal_share=0.02)))
 
 
 def test_nothing_is_explained_where_nothing_was_found() -> None:
@@ -215,7 +230,7 @@ def test_the_whole_report_tells_it_as_well() -> None:
         "engine: nothing slows llama.cpp, process 4242 (llama-server)" in report.verdict.ruled_out
     )
     slow = " ".join(plain(whole.render(REPORTS["engine.paging"], 100)).split())
-    assert "x engine.paging Weights are read from disk" in slow
+    assert "x engine.paging Weights do not stay in memory" in slow
 
 
 def test_the_examples_in_the_documents_are_what_is_printed() -> None:

@@ -25,11 +25,11 @@ def _interval(text: str) -> str:
 
 def _take_signals() -> None:
     """Until the daemon has handlers of its own: told to end it does, told to read anew it will."""
+    import os
     import signal
-    import sys
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: sys.exit(0))
+        signal.signal(number, lambda *_: os._exit(0))  # nothing has begun
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 

@@ -94,6 +94,7 @@ def engine(
             "threads": tuple(running),
             "thread_count": 20,
             "usable_cpus": tuple(range(usable)),
+            "page_bytes": 4096,
             "libraries": (ggml(variant="haswell"),),
             "model_files": (model(),),
             "busy_cpus": sum(thread.cpu_share for thread in running) + 0.1,

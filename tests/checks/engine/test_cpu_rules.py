@@ -40,6 +40,7 @@ def test_eight_threads_on_half_a_cpu() -> None:
     assert "0.5 CPUs" in found.summary
     assert "98 %" in found.summary
     assert "8 threads" in found.summary
+    assert found.headline == "A CPU quota of 0.5 stops its 8 threads"
     assert found.evidence[0].source == "/sys/fs/cgroup/system.slice/llama.service/cpu.stat"
     assert found.evidence[0].value.startswith("49 of 50 periods")
     assert "93 %" in found.impact
@@ -82,6 +83,43 @@ def test_a_sidecar_that_uses_up_the_quota_stops_the_engine_too() -> None:
     assert found.remedy.commands == ("sudo systemctl set-property llama.service CPUQuota=300%",)
 
 
+@pytest.mark.parametrize(
+    ("made", "logical", "text", "raised"),
+    [
+        (replace(THROTTLED, usable_cpus=(0, 1)), 16,
+         "Start it with 1 thread, or raise the quota to 2 CPUs; even one thread needs a whole CPU",
+         "200%"),
+        (replace(THROTTLED, usable_cpus=None), 2,
+         "Start it with 1 thread, or raise the quota to 2 CPUs; even one thread needs a whole CPU",
+         "200%"),
+        (engine(threads(8, 0.3, 0.6), usable=4, cpu_group=quota(2.5, 40)), 16,
+         "Start it with 2 threads, the whole CPUs of the quota, or raise the quota to 4 CPUs",
+         "400%"),
+        (engine(threads(8, 0.2, 0.7), usable=2, cpu_group=quota(2.0, 40)), 16,
+         "Start it with 2 threads, the whole CPUs of the quota", None),
+        (engine(threads(8, 0.2, 0.7), usable=2, cpu_group=quota(6.0, 40)), 16,
+         "Start it with 2 threads, the whole CPUs of the quota", None),
+        (engine(threads(1, 0.3, 0.6), usable=2, cpu_group=quota(2.0, 40)), 16,
+         "Move the other programs of its control group out of it", None),
+    ],
+)  # fmt: skip
+def test_no_more_cpus_are_advised_than_it_may_use(
+    made: EngineFacts, logical: int, text: str, raised: str | None
+) -> None:
+    found = only(made, cpu=CpuFacts(logical_cpus=logical))
+    assert found.remedy.text.startswith(text)
+    quotas = [each.partition("CPUQuota=")[2] for each in found.remedy.commands]
+    assert [each for each in quotas if each] == ([raised] if raised else [])
+
+
+def test_one_thread_on_half_a_cpu_waits_for_no_other() -> None:
+    found = only(engine(threads(1, 0.5, 0.4), cpu_group=quota(0.5, 40)))
+    assert found.headline == "A CPU quota of 0.5 stops it"
+    assert "It gets no more than 0.5 CPUs" in found.impact
+    assert found.impact.startswith("Its thread stood still for 40 % of the window.")
+    assert "wait for each other" not in found.impact
+
+
 def test_without_schedstat_the_quota_is_judged_by_its_own_counts() -> None:
     made = engine(threads(8, 0.06, None), cpu_group=quota(0.5, 50))
     found = only(made)
@@ -105,6 +143,7 @@ def test_more_threads_than_cpus() -> None:
     found = only(CROWDED)
     assert (found.id, found.severity) == ("engine.oversubscribed", Severity.WARNING)
     assert found.summary == "8 threads share 4 CPUs and waited up to 45 % of the window for one"
+    assert found.headline == "Its threads wait up to 45 % of the time for CPUs"
     assert "1.8x" in found.impact
     assert found.remedy.commands == ("llama-server --threads 4 --threads-batch 4",)
 
@@ -120,6 +159,7 @@ def test_other_programs_take_its_cpus() -> None:
     found = only(CROWDED_BY_OTHERS)
     assert found.id == "engine.oversubscribed"
     assert "with other programs" in found.summary
+    assert found.headline == ("Its threads wait up to 42 % of the time for CPUs that others use")
     assert any("stress-ng (77) 4.0 CPUs" in piece.value for piece in found.evidence)
     assert "the 4 threads that they leave room for" in found.remedy.text
     assert found.remedy.commands[0] == "taskset -acp <CPUS> 77"
@@ -142,7 +182,23 @@ def test_how_long_a_thread_may_wait(waited: float, raised: bool) -> None:
 
 def test_one_thread_that_shares_its_cpus() -> None:
     made = engine(threads(1, 0.1, 0.8), usable=2, others=(STRESS,))
-    assert only(made).summary.startswith("1 thread shares 2 CPUs with other programs")
+    found = only(made)
+    assert found.summary.startswith("1 thread shares 2 CPUs with other programs")
+    assert found.headline == "It waits 80 % of the time for CPUs that others use"
+    assert found.impact == "Without the wait its thread does up to 5.0x as much"
+
+
+def test_one_cpu_is_told_as_one() -> None:
+    found = only(engine(threads(4, 0.2, 0.75), usable=1))
+    assert found.headline == "Its threads wait up to 75 % of the time for CPUs"
+    assert found.summary == "4 threads share 1 CPU and waited up to 75 % of the window for it"
+    assert found.remedy.text == "Start it with 1 thread"
+    assert found.evidence[1].value == "CPU 0; on average 3.8 threads wanted one"
+
+
+def test_a_quota_and_no_core_is_why_it_has_fewer_threads() -> None:
+    made = engine(threads(16, 0.4, 0.55), cpu_group=quota(7.0, 2))
+    assert only(made).remedy.text == "Start it with 7 threads, one for each whole CPU of its quota"
 
 
 def test_next_to_no_progress_is_critical() -> None:

@@ -44,6 +44,7 @@ def test_it_fell_back_to_the_cpu_in_silence() -> None:
     [found] = judged(node(FALLEN_BACK, gpu(), measurements=(DRAM,)))
     assert found.id == "engine.cpu_fallback"
     assert "7.8 CPUs" in found.summary
+    assert found.headline == "It computes on 7.8 CPUs and not on the card"
     assert found.evidence[0].value == "device files of cards that it has open: none"
     assert "48 GiB" in found.evidence[1].value
     assert "864 GB/s, RAM 30 GB/s: up to 29x" in found.impact
@@ -61,6 +62,14 @@ def test_the_driver_lists_others_and_none_of_it() -> None:
 def test_a_context_and_no_weights(held: float, load: float | None, raised: bool) -> None:
     made = replace(FALLEN_BACK, cards=(use(held * GIB, load),))
     assert (ids(node(with_process(made, gpu_files=OPEN), gpu())) == ["cpu_fallback"]) is raised
+
+
+def test_memory_on_cards_outweighs_that_no_device_file_is_open() -> None:
+    """What is open stands where we cannot see it; the driver counts 70 GiB on each of 8 cards."""
+    cards = [f"0000:0{n}:00.0" for n in range(1, 9)]
+    held = tuple(use(70 * GIB, 0.55, card) for card in cards)
+    made = with_process(replace(FALLEN_BACK, cards=held, model_files=()), gpu_files=())
+    assert ids(node(made, *map(gpu, cards))) == []
 
 
 def test_a_card_that_others_fill_is_freed_first() -> None:
@@ -148,7 +157,11 @@ def test_a_worker_without_a_card_beside_one_with_it() -> None:
 def test_layers_on_the_cpu_let_the_card_wait() -> None:
     [found] = judged(node(PARTLY_ON_CARD, gpu(memory_used_bytes=13 * GIB)))
     assert found.id == "engine.gpu_starved"
-    assert found.summary == "Its card is 25 % busy while 8 threads compute layers on the CPU"
+    assert found.summary == (
+        "8 threads compute layers on the CPU: its card holds 12 GiB for 16 GiB of weights and is "
+        "25 % busy"
+    )
+    assert found.headline == "Its card waits for layers on the CPU, 25 % busy"
     assert "up to 4.0x" in found.impact
     assert found.remedy.commands == ("llama-server --n-gpu-layers 999",)
 
@@ -173,7 +186,11 @@ def test_layers_over_three_cards_make_each_a_third_busy() -> None:
     made = replace(PARTLY_ON_CARD, cards=tuple(use(4 * GIB, 0.3, card) for card in cards))
     assert ids(node(made, *map(gpu, cards))) == []
     slower = replace(made, cards=tuple(use(4 * GIB, 0.1, card) for card in cards))
-    assert ids(node(slower, *map(gpu, cards))) == ["gpu_starved"]
+    [found] = judged(node(slower, *map(gpu, cards)))
+    assert found.headline == ("Its 3 cards wait for layers on the CPU, 30 % busy")
+    assert found.summary.endswith("and are 30 % busy together")
+    assert "all on the cards" in found.impact
+    assert found.remedy.text == "Put all layers onto the cards"
 
 
 @pytest.mark.parametrize(
@@ -196,6 +213,7 @@ def test_the_thread_that_feeds_the_card_waits() -> None:
     assert found.id == "engine.gpu_starved"
     assert "30 % busy" in found.summary
     assert "38 % of the window" in found.summary
+    assert found.headline == ("Its card waits for a thread that has no CPU 38 % of the time")
     assert any("stress-ng" in piece.value for piece in found.evidence)
     assert "1.6x" in found.impact
 
@@ -213,6 +231,13 @@ def test_a_cpu_is_left_for_the_feeder() -> None:
     [found] = judged(node(made, gpu()))
     assert found.id == "engine.gpu_starved"
     assert found.remedy.commands == ("llama-server --threads 3 --threads-batch 3",)
+
+
+def test_the_busiest_of_several_cards_is_named_so() -> None:
+    cards = [f"0000:0{n}:00.0" for n in (1, 2)]
+    held = tuple(use(9 * GIB, load, card) for load, card in zip((0.1, 0.3), cards, strict=True))
+    [found] = judged(node(replace(FEEDER_WAITS, cards=held), *map(gpu, cards)))
+    assert found.summary.startswith("The busiest of its 2 cards is 30 % busy")
 
 
 def test_a_quota_is_the_cause_of_the_feeders_wait() -> None:

@@ -39,7 +39,10 @@ def only(made: EngineFacts, **facts: Any) -> Finding:
 def test_a_model_larger_than_its_control_group() -> None:
     found = only(PAGING, measurements=(DRAM,))
     assert (found.id, found.severity) == ("engine.paging", Severity.CRITICAL)
-    assert found.summary.endswith("again and again: 180 MB/s")
+    assert found.headline == "Its weights are read from disk again and again, 180 MB/s"
+    assert found.summary == (
+        "Weights do not stay in memory: 2.5 GiB of 4 GiB missing, 180 MB/s from disk"
+    )
     assert [piece.value for piece in found.evidence] == [
         "858 MiB read from storage in 5.0 s, 8,000 page faults waited for it",
         "200,000 pages of files came back that had been thrown out",
@@ -109,6 +112,17 @@ def test_half_of_what_it_reads_must_be_the_same_again(refaults: int, raised: boo
     assert bool(ids(node(made))) is raised
 
 
+@pytest.mark.parametrize(("page_bytes", "raised"), [(4096, False), (65536, True), (None, False)])
+def test_pages_have_another_size_on_other_kernels(page_bytes: int | None, raised: bool) -> None:
+    """20,000 that came back are a tenth of what it read, or more than all of it."""
+    made = replace(UNLIMITED, file_refaults=20_000, page_bytes=page_bytes)
+    assert bool(ids(node(made))) is raised
+
+
+def test_what_came_back_to_its_own_group_counts_whatever_a_page_is() -> None:
+    assert ids(node(replace(PAGING, page_bytes=None))) == ["paging"]
+
+
 def test_its_own_groups_word_counts_before_the_nodes() -> None:
     made = replace(PAGING, memory_group=limit(2 * GIB, 0), file_refaults=900_000)
     assert ids(node(made)) == []
@@ -131,7 +145,7 @@ def test_a_changed_model_is_no_paging() -> None:
 def test_another_users_reads_are_hidden() -> None:
     hidden = with_process(PAGING, read_bytes=None, read_total_bytes=None)
     assert ids(node(hidden)) == ["paging"]
-    assert "1,600 page faults a second" in only(hidden).summary
+    assert "1,600 page faults a second" in str(only(hidden).headline)
     assert ids(node(with_process(hidden, major_faults=49))) == []
     of_node = replace(hidden, memory_group=None, file_refaults=200_000)
     assert ids(node(of_node)) == []  # whose pages those are is not known
@@ -143,7 +157,8 @@ def test_swap() -> None:
     )
     found = only(swapping)
     assert found.id == "engine.paging"
-    assert found.summary == "Swapped memory is read from disk again and again: 6 MB/s"
+    assert found.summary == "1 GiB of its 6 GiB are in swap: 6 MB/s from disk"
+    assert found.headline == "Its swapped memory is read from disk again and again, 6 MB/s"
     assert ids(node(with_process(swapping, swapped_bytes=GIB // 2))) == []  # never used
     assert ids(node(with_process(swapping, major_faults=9))) == []
     loads = replace(swapping, model_files=(model(cached=GIB),))

@@ -40,7 +40,11 @@ def test_the_weights_were_cached_on_the_other_socket() -> None:
     measured = (rate(0, 0, 100), rate(0, 1, 40))
     [found] = judged(node(REMOTE, numa=two_nodes(), measurements=measured))
     assert found.id == "engine.remote_memory"
-    assert "94 %" in found.summary
+    assert (
+        found.summary
+        == "4 GiB of its 4.2 GiB of memory are not on node 0, where its threads compute"
+    )
+    assert found.headline == "94 % of its memory is on another NUMA node than its threads"
     assert found.evidence[0].value == ("node 0: 256 MiB, node 1: 4 GiB; its threads run on node 0")
     assert "40 GB/s against 100 GB/s" in found.impact
     assert found.remedy.commands == (
@@ -89,7 +93,8 @@ def test_a_card_beside_which_it_may_not_run() -> None:
     made = with_process(ON_CARD, allowed_cpus=tuple(range(8)))
     [found] = judged(node(made, gpu(numa_node=1), numa=two_nodes()))
     assert found.id == "engine.remote_memory"
-    assert found.summary == "It may not run beside 1 card that it uses"
+    assert found.summary == ("It may not use the CPUs of the NUMA node of the card that it uses")
+    assert found.headline == "It may not run on the NUMA node of its card"
     assert "decode within the card does not" in found.impact
     assert "numactl --cpunodebind=1 --membind=1" in found.remedy.commands[0]
 

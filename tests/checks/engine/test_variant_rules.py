@@ -47,6 +47,7 @@ def test_a_build_for_sse2_on_a_cpu_with_avx2() -> None:
     assert (
         found.summary == "It computes with code for SSE2 on a CPU that has AVX, AVX2, F16C and FMA"
     )
+    assert found.headline == "Its CPU code leaves AVX2 unused and is up to 19.5x slower"
     assert found.evidence[0].value == "built without avx avx2 f16c fma, variant x64"
     assert found.evidence[0].source == "/opt/llama/libggml-cpu-x64.so"
     assert "up to 19.5x slower than with AVX2" in found.impact
@@ -146,6 +147,7 @@ def test_a_variable_caps_a_library(name: str, value: str, library: CpuLibrary, s
     found = only(made)
     assert found.id == "engine.slow_variant"
     assert said in found.summary
+    assert str(found.headline).startswith(f"{name} keeps it from AVX2")
     assert found.evidence[0].value == f"{name}={value}"
     assert found.remedy.commands == (f"unset {name}",)
 

@@ -20,6 +20,7 @@ SECOND = 1_000_000_000
 SERVER: Tree = {
     "proc/77/stat": captures.stat(77, faults=(10, 2), ticks=(100, 50), threads=3),
     "proc/77/stat.2": captures.stat(77, faults=(500, 42), ticks=(900, 250), threads=3),
+    "proc/77/statm": "1407 280 100 5 0 123 0\n",
     "proc/77/status": captures.status(77, rss_kib=512),
     "proc/77/status.2": captures.status(77, rss_kib=4096),
     "proc/77/io": captures.io(1000),
@@ -75,6 +76,23 @@ def test_what_the_node_did(tmp_path: Path) -> None:
     assert seen.steal_share == pytest.approx(0.09)
     assert seen.file_refaults == 1000
     assert seen.usable_cpus == (0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("statm", "page_bytes"),
+    [
+        ("1407 280", 4096),
+        ("1500 280", 4096),  # it mapped more meanwhile
+        ("1300 280", 4096),
+        ("352 70", 16384),
+        ("88 18", 65536),
+        ("0 0", None),
+        ("x", None),
+        ("", None),
+    ],
+)
+def test_the_size_of_a_page(tmp_path: Path, statm: str, page_bytes: int | None) -> None:
+    assert captured(tmp_path, {"proc/77/statm": f"{statm}\n"}).page_bytes == page_bytes
 
 
 def test_the_cpus_are_those_of_the_threads_that_work(tmp_path: Path) -> None:

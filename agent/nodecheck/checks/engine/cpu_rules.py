@@ -33,13 +33,14 @@ def throttled_quota(seen: Seen) -> Iterator[Finding]:
     if not _uses(seen, engine, group):
         return
     wanting = computing(seen)
-    budget = max(1, int(group.quota_cpus))
+    budget = _budget(seen, group)
     yield Finding(
         id="engine.throttled_quota",
         severity=_severity(seen),
         subject=subject(engine),
         summary=f"A quota of {cpus(group.quota_cpus)} stopped it in {percent(share)} of the "
         "scheduler's periods" + (f": {_threads(wanting)}" if wanting else ""),
+        headline=f"A CPU quota of {group.quota_cpus:.3g} stops {_whose(wanting)}",
         evidence=tuple(_quota_evidence(seen, engine, group)),
         impact=_quota_impact(wanting, group),
         remedy=_quota_remedy(seen, group, budget, len(wanting)),
@@ -69,6 +70,10 @@ def _threads(threads: list[Thread]) -> str:
     return f"{count(len(threads), 'thread')} {verb} to run"
 
 
+def _whose(threads: list[Thread]) -> str:
+    return f"its {len(threads)} threads" if len(threads) > 1 else "it"
+
+
 def _quota_evidence(seen: Seen, engine: EngineFacts, group: CpuGroup) -> Iterator[Evidence]:
     stood = group.throttled_seconds
     yield Evidence(
@@ -91,7 +96,8 @@ def _thread_evidence(engine: EngineFacts, threads: list[Thread]) -> Evidence:
     number = len(threads)
     ran = sum(thread.cpu_share for thread in threads) / number
     known = [t.delay_share for t in threads if t.delay_share is not None]
-    waited = f", waited {percent(sum(known) / number)} (at most {percent(max(known))})"
+    mean, most = (percent(sum(known) / number), percent(max(known))) if known else ("", "")
+    waited = f", waited {mean}" + (f" (at most {most})" if most != mean else "")
     return Evidence(
         value=f"{count(number, 'thread')}: on average ran {percent(ran)} of {engine.seconds:.1f} s"
         + (waited if known else ""),
@@ -101,8 +107,9 @@ def _thread_evidence(engine: EngineFacts, threads: list[Thread]) -> Evidence:
 
 def _quota_impact(threads: list[Thread], group: CpuGroup) -> str:
     waited = _waited_together(threads) / len(threads) if threads else 0.0
-    stood = f"Its threads stood still for {percent(waited)} of the window. " if waited else ""
-    if len(threads) > group.quota_cpus:
+    its = "Its thread" if len(threads) == 1 else "Its threads"
+    stood = f"{its} stood still for {percent(waited)} of the window. " if waited else ""
+    if len(threads) > max(1.0, group.quota_cpus):
         return (
             f"{stood}{count(len(threads), 'thread')} use up {cpus(group.quota_cpus)} early in each "
             f"period and wait for each other at every layer: {_PUBLIC}"
@@ -111,23 +118,53 @@ def _quota_impact(threads: list[Thread], group: CpuGroup) -> str:
 
 
 def _quota_remedy(seen: Seen, group: CpuGroup, budget: int, wanting: int) -> Remedy:
-    raised = max(wanting, budget + 1)
-    raise_it = remedies.quota_commands(seen, group.source, raised)
+    raised = _up_to_all(seen, max(wanting, budget + 1))
+    can_raise = raised > group.quota_cpus
+    raise_it = remedies.quota_commands(seen, group.source, raised) if can_raise else ()
     if wanting <= budget and wanting:
-        return Remedy(
-            text=f"Raise the quota to {count(raised, 'CPU')}: fewer threads cannot help",
-            action=Action.CHANGE_SETTING,
-            commands=raise_it,
-            cost="CPUs that others use",
-        )
+        return _for_the_group(raised, raise_it) if can_raise else _apart()
+    whole = "s" if budget > 1 else ""
+    text = f"Start it with {count(budget, 'thread')}, the whole CPU{whole} of the quota"
+    if group.quota_cpus < 1:
+        text = f"Start it with {count(budget, 'thread')}"
     least = "; even one thread needs a whole CPU" if group.quota_cpus < 1 else ""
     return Remedy(
-        text=f"Start it with {count(budget, 'thread')}, the whole CPUs of the quota, or raise the "
-        f"quota{least}",
+        text=text + (f", or raise the quota to {count(raised, 'CPU')}{least}" if can_raise else ""),
         action=Action.RESTART_ENGINE,
         commands=(*remedies.thread_commands(seen, budget), *raise_it),
-        cost="Threads: one restart of the engine. Quota: CPUs that others use",
+        cost="Threads: one restart of the engine" + (". Quota: CPUs that others use" * can_raise),
     )
+
+
+def _for_the_group(raised: int, commands: tuple[str, ...]) -> Remedy:
+    """Where other programs of the control group use up the quota."""
+    return Remedy(
+        text=f"Raise the quota to {count(raised, 'CPU')}: fewer threads cannot help",
+        action=Action.CHANGE_SETTING,
+        commands=commands,
+        cost="CPUs that others use",
+    )
+
+
+def _apart() -> Remedy:
+    return Remedy(
+        text="Move the other programs of its control group out of it: the quota is all that the "
+        "engine can use, and fewer threads cannot help",
+        action=Action.CHANGE_SETTING,
+        cost="The quota no longer binds the other programs",
+    )
+
+
+def _budget(seen: Seen, group: CpuGroup) -> int:
+    """Threads for which the quota is enough."""
+    return max(1, _up_to_all(seen, int(group.quota_cpus)))
+
+
+def _up_to_all(seen: Seen, number: int) -> int:
+    """So many CPUs, and no more than the engine may use, or the node has."""
+    engine, cpu = seen.facts.engine, seen.facts.cpu
+    most = len(engine.usable_cpus or ()) or cpu.logical_cpus
+    return min(number, most) if most else number
 
 
 def oversubscribed(seen: Seen) -> Iterator[Finding]:
@@ -139,6 +176,7 @@ def oversubscribed(seen: Seen) -> Iterator[Finding]:
     threads, usable = computing(seen), len(engine.usable_cpus or ())
     too_many = _outnumber(threads, usable)
     others = other_cpus(engine)
+    told = percent(waited) if len(threads) == 1 else f"up to {percent(waited)}"
     if not usable or not (too_many or others >= limits.engine_waited_share):
         return
     yield Finding(
@@ -146,7 +184,9 @@ def oversubscribed(seen: Seen) -> Iterator[Finding]:
         severity=_severity(seen),
         subject=subject(engine),
         summary=f"{_sharing(len(threads), usable)}{'' if too_many else ' with other programs'} and "
-        f"waited up to {percent(waited)} of the window for one",
+        f"waited {told} of the window for {'it' if usable == 1 else 'one'}",
+        headline=f"{'It waits' if len(threads) == 1 else 'Its threads wait'} {told} of the time "
+        f"for CPUs{'' if too_many else ' that others use'}",
         evidence=tuple(_waiting_evidence(seen, engine, threads)),
         impact=_waiting_impact(waited, len(threads)),
         remedy=_fewer(seen, usable) if too_many else _room(seen, engine, len(threads), others),
@@ -206,8 +246,9 @@ def _waiting_evidence(seen: Seen, engine: EngineFacts, threads: list[Thread]) ->
         basis="policy engine_waited_share",
     )
     yield Evidence(
-        value=f"CPUs {ranges(engine.usable_cpus or ())}, "
-        f"{sum(map(demand, threads)):.1f} threads wanted one at a time",
+        value=f"{'CPU' if len(engine.usable_cpus or ()) == 1 else 'CPUs'} "
+        f"{ranges(engine.usable_cpus or ())}; on average {sum(map(demand, threads)):.1f} threads "
+        "wanted one",
         source=f"/proc/{engine.pid}/status Cpus_allowed_list",
     )
     yield from other_evidence(engine)
@@ -220,14 +261,12 @@ def _waiting_evidence(seen: Seen, engine: EngineFacts, threads: list[Thread]) ->
 
 
 def _waiting_impact(waited: float, threads: int) -> str:
-    gain = (
-        f"Without the wait its slowest thread does up to {1 / max(0.01, 1 - waited):.1f}x as much"
-    )
     if threads < 2:
-        return gain
+        return f"Without the wait its thread does up to {gain_of(waited)} as much"
     return (
-        f"{gain}, and all others wait for it at every layer: one busy program beside two threads "
-        "on two CPUs has cost 3x to 5x"
+        f"Without the wait its slowest thread does up to {gain_of(waited)} as much, and all others "
+        "wait for it at every layer: one busy program beside two threads on two CPUs has cost 3x "
+        "to 5x"
     )
 
 
@@ -247,13 +286,20 @@ def best_threads(seen: Seen, usable: int) -> int:
 
 def _fewer(seen: Seen, usable: int) -> Remedy:
     number = best_threads(seen, usable)
-    kind = "core" if number < usable else "CPU"
+    each = f", one for each {_of_what(seen, number, usable)}" if number > 1 else ""
     return Remedy(
-        text=f"Start it with {count(number, 'thread')}, one for each {kind} that it may use",
+        text=f"Start it with {count(number, 'thread')}{each}",
         action=Action.RESTART_ENGINE,
         commands=remedies.thread_commands(seen, number),
         cost="One restart of the engine",
     )
+
+
+def _of_what(seen: Seen, number: int, usable: int) -> str:
+    if number == usable:
+        return "CPU that it may use"
+    is_cores = number == seen.facts.cpu.physical_cores
+    return "core that it may use" if is_cores else "whole CPU of its quota"
 
 
 def _room(seen: Seen, engine: EngineFacts, threads: int, others: float) -> Remedy:
@@ -266,8 +312,8 @@ def _room(seen: Seen, engine: EngineFacts, threads: int, others: float) -> Remed
     if left >= threads:
         return Remedy(text=text, action=Action.CHANGE_SETTING, commands=moved, cost=cost)
     return Remedy(
-        text=f"{text}, or start the engine with the {count(left, 'thread')} that they leave room "
-        "for",
+        text=f"{text}, or start the engine with the "
+        f"{'one thread' if left == 1 else f'{left} threads'} that they leave room for",
         action=Action.CHANGE_SETTING,
         commands=(*moved, *remedies.thread_commands(seen, left)),
         cost=f"{cost}, or one restart of the engine",

@@ -146,7 +146,8 @@ class EngineFacts(Struct, frozen=True, kw_only=True):
     `threads` are those that ran, the busiest first, `thread_count` all of them. `usable_cpus` are
     the online ones on which those that compute may run, or the root process where none does.
     `steal_share` is what the hypervisor took of the node's CPUs, `busy_cpus` how many of the node's
-    were busy, the engine's own work included. `file_refaults` are the node's.
+    were busy, the engine's own work included. `file_refaults` are the node's, in pages of
+    `page_bytes`, as those of its memory group.
     """
 
     state: str | None = None
@@ -163,6 +164,7 @@ class EngineFacts(Struct, frozen=True, kw_only=True):
     cpu_group: CpuGroup | None = None
     memory_group: MemoryGroup | None = None
     file_refaults: int | None = None
+    page_bytes: int | None = None
     libraries: tuple[CpuLibrary, ...] = ()
     model_files: tuple[ModelFile, ...] = ()
     cards: tuple[CardUse, ...] = ()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from nodecheck.checks.engine import remedies
 from nodecheck.checks.engine.cpu_rules import best_threads, gain_of, other_evidence
+from nodecheck.checks.engine.doing import is_loading
 from nodecheck.checks.engine.facts import EngineFacts, Thread
 from nodecheck.checks.engine.memory_rules import memory_rate
 from nodecheck.checks.engine.signs import (
@@ -25,7 +26,6 @@ from nodecheck.checks.engine.signs import (
     watched,
     weights_on_cards,
 )
-from nodecheck.checks.engine.words import is_loading
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.seen import Seen
 from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity
@@ -40,12 +40,14 @@ def cpu_fallback(seen: Seen) -> Iterator[Finding]:
     proof = _no_weights_on(seen, engine, gpus)
     if proof is None or not _computes(seen, engine):
         return
+    which = "the card" if len(gpus) == 1 else f"any of {len(gpus)} cards"
     yield Finding(
         id="engine.cpu_fallback",
         severity=Severity.WARNING,
         subject=subject(engine),
-        summary=f"It computes on {engine.cpus or 0:.1f} CPUs and has no weights on "
-        f"{'the card' if len(gpus) == 1 else f'any of {len(gpus)} cards'} that it may use",
+        summary=f"It has no weights on {which} that it may use: {engine.cpus or 0:.1f} CPUs "
+        "compute instead",
+        headline=f"It computes on {engine.cpus or 0:.1f} CPUs and not on {which}",
         evidence=(proof, *_card_evidence(engine, gpus)),
         impact=_fallback_impact(seen, gpus),
         remedy=_fallback_remedy(engine, gpus),
@@ -157,19 +159,19 @@ def layers_on_cpu(seen: Seen) -> Iterator[Finding]:
         id="engine.gpu_starved",
         severity=Severity.WARNING,
         subject=subject(engine),
-        summary=f"{_card_words(engine)} {percent(sum(loads))} busy while "
-        f"{count(most_in_one_process(seen), 'thread')} compute layers on the CPU",
+        summary=_starved_summary(engine, most_in_one_process(seen), sum(loads)),
+        headline=f"{_wait_words(engine)} for layers on the CPU, {percent(sum(loads))} busy",
         evidence=(
             Evidence(
-                value=f"{gib(held)} on the card, {gib(size)} of model files",
+                value=f"{gib(held)} on {_the_cards(engine)}, {gib(size)} of model files",
                 source="the driver's list of processes, and the files that it maps",
                 expected=f"at least {percent(seen.policy.thresholds.engine_resident_share)}",
                 basis="policy engine_resident_share",
             ),
             *_load_evidence(seen, engine),
         ),
-        impact="Each token waits for the layers on the CPU: all on the card, it takes at best "
-        f"{percent(sum(loads))} of the time, up to {1 / sum(loads):.1f}x",
+        impact=f"Each token waits for the layers on the CPU: all on {_the_cards(engine)}, it takes "
+        f"at best {percent(sum(loads))} of the time, up to {1 / sum(loads):.1f}x",
         remedy=_more_layers(seen, engine, size - held),
         owner=Owner.USER,
     )
@@ -187,9 +189,26 @@ def _is_starved(seen: Seen, load: float) -> bool:
     return limits.engine_idle_card_share <= load < limits.busy_gpu_share
 
 
-def _card_words(engine: EngineFacts) -> str:
+def _starved_summary(engine: EngineFacts, threads: int, load: float) -> str:
+    held, size = gib(held_bytes(engine) or 0), gib(model_bytes(engine) or 0)
     number = len(held_cards(engine))
-    return "Its card is" if number == 1 else f"Its {number} cards are together"
+    if number == 1:
+        told = f"its card holds {held} for {size} of weights and is {percent(load)} busy"
+    else:
+        told = (
+            f"its {number} cards hold {held} for {size} of weights and are {percent(load)} busy "
+            "together"
+        )
+    return f"{count(threads, 'thread')} compute layers on the CPU: {told}"
+
+
+def _wait_words(engine: EngineFacts) -> str:
+    number = len(held_cards(engine))
+    return "Its card waits" if number == 1 else f"Its {number} cards wait"
+
+
+def _the_cards(engine: EngineFacts) -> str:
+    return "the card" if len(held_cards(engine)) == 1 else "the cards"
 
 
 def _load_evidence(seen: Seen, engine: EngineFacts) -> Iterator[Evidence]:
@@ -217,12 +236,12 @@ def _more_layers(seen: Seen, engine: EngineFacts, left: int) -> Remedy:
     if free and sum(free) < left:
         return Remedy(
             text=f"Take a smaller quantisation or context: {gib(left)} are left to the CPU{why}, "
-            f"and {gib(sum(free))} of the card are free",
+            f"and {gib(sum(free))} of {_the_cards(engine)} are free",
             action=Action.RESTART_ENGINE,
             cost="The quality of smaller weights",
         )
     return Remedy(
-        text=f"Put all layers onto the card{why}",
+        text=f"Put all layers onto {_the_cards(engine)}{why}",
         action=Action.RESTART_ENGINE,
         commands=remedies.layer_commands(engine),
         cost="One restart of the engine",
@@ -242,8 +261,10 @@ def feeder_waits(seen: Seen) -> Iterator[Finding]:
         id="engine.gpu_starved",
         severity=Severity.WARNING,
         subject=subject(engine),
-        summary=f"Its card is {percent(max(loads))} busy: the thread that feeds it waited for a "
-        f"CPU for {percent(waited)} of the window",
+        summary=f"{_busiest(engine)} {percent(max(loads))} busy: the thread that feeds it waited "
+        f"for a CPU for {percent(waited)} of the window",
+        headline=f"{_wait_words(engine)} for a thread that has no CPU {percent(waited)} of the "
+        "time",
         evidence=(
             Evidence(
                 value=f"{thread.name} ({thread.tid}): ran {percent(thread.cpu_share)}, waited "
@@ -261,6 +282,11 @@ def feeder_waits(seen: Seen) -> Iterator[Finding]:
     )
 
 
+def _busiest(engine: EngineFacts) -> str:
+    number = len(held_cards(engine))
+    return "Its card is" if number == 1 else f"The busiest of its {number} cards is"
+
+
 def _feeder(seen: Seen, engine: EngineFacts) -> Thread | None:
     """The busiest thread of the processes that have a card open."""
     holders = {process.pid for process in engine.processes if process.gpu_files}
@@ -276,7 +302,8 @@ def _leave_room(seen: Seen, engine: EngineFacts) -> Remedy:
     if usable and wanting > usable:
         number = max(1, best_threads(seen, usable) - len(held_cards(engine)))
         return Remedy(
-            text=f"Start it with {count(number, 'thread')}: a CPU for each card's own is left then",
+            text=f"Start it with {count(number, 'thread')}, which leaves a CPU for the thread that "
+            f"feeds {'the card' if len(held_cards(engine)) == 1 else 'each card'}",
             action=Action.RESTART_ENGINE,
             commands=remedies.thread_commands(seen, number),
             cost="One restart of the engine",

@@ -12,6 +12,7 @@ from nodecheck.checks.engine.signs import (
     known_sum,
     missing_bytes,
     model_bytes,
+    rate_words,
     read_per_second,
     subject,
     usable_gpus,
@@ -22,8 +23,6 @@ from nodecheck.checks.seen import Seen
 from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity
 from nodecheck.units import count, gb_per_second, gib
 
-_PAGE = 4096
-
 
 def paging(seen: Seen) -> Iterator[Finding]:
     """engine.paging: it waits for the disk for what it had in memory before."""
@@ -33,19 +32,35 @@ def paging(seen: Seen) -> Iterator[Finding]:
     again = rereads(seen)
     if not again and not _swaps(seen):
         return
-    read, faults = read_per_second(engine), faults_per_second(engine) or 0.0
-    rate = f"{faults:,.0f} page faults a second wait" if read is None else mb_per_second(read)
-    what = "Weights are" if again else "Swapped memory is"
+    read, what = read_per_second(engine), "weights are" if again else "swapped memory is"
     yield Finding(
         id="engine.paging",
         severity=_severity(seen, engine, read),
         subject=subject(engine),
-        summary=f"{what} read from disk again and again: {rate}",
+        summary=_paging_summary(engine) if again else _swap_summary(engine),
+        headline=f"Its {what} read from disk again and again, {_rate(engine)}",
         evidence=tuple(_paging_evidence(seen, engine)),
         impact=_paging_impact(seen, engine, read),
         remedy=_paging_remedy(seen, engine),
         owner=Owner.USER,
     )
+
+
+def _rate(engine: EngineFacts) -> str:
+    read, faults = read_per_second(engine), faults_per_second(engine) or 0.0
+    return f"{faults:,.0f} page faults a second" if read is None else rate_words(read)
+
+
+def _paging_summary(engine: EngineFacts) -> str:
+    size, missing = model_bytes(engine), missing_bytes(engine)
+    told = f"{gib(missing)} of {gib(size)} missing, " if size and missing else ""
+    return f"Weights do not stay in memory: {told}{_rate(engine)} from disk"
+
+
+def _swap_summary(engine: EngineFacts) -> str:
+    swapped = known_sum(process.swapped_bytes for process in engine.processes) or 0
+    resident = known_sum(process.resident_bytes for process in engine.processes) or 0
+    return f"{gib(swapped)} of its {gib(swapped + resident)} are in swap: {_rate(engine)} from disk"
 
 
 def waits_for_disk(seen: Seen) -> bool:
@@ -86,9 +101,9 @@ def rereads(seen: Seen) -> bool:
     rate = back / (engine.seconds or 1.0)
     if rate < limits.refaults_per_second_min:
         return False
-    if read is None:
+    if read is None or engine.page_bytes is None:
         return ours is not None
-    return rate * _PAGE >= limits.engine_refault_share * read
+    return rate * engine.page_bytes >= limits.engine_refault_share * read
 
 
 def _swaps(seen: Seen) -> bool:
@@ -116,7 +131,7 @@ def _paging_evidence(seen: Seen, engine: EngineFacts) -> Iterator[Evidence]:
     yield Evidence(
         value=f"{told}{count(faults, 'page fault')} waited for it",
         source=f"/proc/{engine.pid}/io and stat, and of what it started",
-        expected=f"below {mb_per_second(least)}",
+        expected=f"below {rate_words(least)}",
         basis="policy engine_read_bytes_per_second_min",
     )
     yield from _refault_evidence(seen, engine)
@@ -141,7 +156,7 @@ def _refault_evidence(seen: Seen, engine: EngineFacts) -> Iterator[Evidence]:
         yield Evidence(
             value=f"{count(back, 'page')} of files came back that had been thrown out",
             source=source,
-            expected=f"below {least:g} pages a second",
+            expected=f"below {least:,g} pages a second",
             basis="policy refaults_per_second_min",
         )
     elif total is not None and (size := model_bytes(engine)) is not None:
@@ -170,11 +185,6 @@ def _group_evidence(group: MemoryGroup) -> Evidence:
     return Evidence(value=f"limit {gib(group.limit_bytes)}{now}{hits}", source=group.source)
 
 
-def mb_per_second(rate: float) -> str:
-    """A rate from storage: "4 MB/s", "1.2 GB/s"."""
-    return gb_per_second(rate) if rate >= 1e9 else f"{rate / 1e6:.0f} MB/s"
-
-
 def memory_rate(seen: Seen) -> float | None:
     """What memory delivered where it was measured, on the threads that do it best."""
     return max(
@@ -198,7 +208,7 @@ def _paging_impact(seen: Seen, engine: EngineFacts, read: float | None) -> str:
     )
     return (
         f"Each token of a dense model needs all weights: the {gib(missing)} that are not in memory "
-        f"take {missing / read:.1f} s or more at {mb_per_second(read)}{near}"
+        f"take {missing / read:.1f} s or more at {rate_words(read)}{near}"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from nodecheck.checks.engine import remedies
 from nodecheck.checks.engine.facts import EngineFacts, Process
@@ -16,7 +16,7 @@ from nodecheck.checks.engine.signs import (
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.seen import Seen
 from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity
-from nodecheck.units import count, gb_per_second, gib, percent, ranges
+from nodecheck.units import gb_per_second, gib, percent, ranges
 
 
 def remote_memory(seen: Seen) -> Iterator[Finding]:
@@ -36,7 +36,8 @@ def remote_memory(seen: Seen) -> Iterator[Finding]:
         id="engine.remote_memory",
         severity=Severity.WARNING,
         subject=subject(engine),
-        summary=_remote_summary(far, cards),
+        summary=_remote_summary(seen, far, cards),
+        headline=_remote_headline(far, cards),
         evidence=(
             *(_memory_evidence(seen, process) for process, _ in far),
             *(_card_evidence(engine, gpu) for gpu in cards),
@@ -93,15 +94,28 @@ def _is_far(seen: Seen, engine: EngineFacts, gpu: Gpu) -> bool:
     return not any(set(cpus or ()) & set(node.cpus) for cpus in allowed)
 
 
-def _remote_summary(far: list[tuple[Process, float]], cards: list[Gpu]) -> str:
+def _remote_summary(seen: Seen, far: list[tuple[Process, float]], cards: list[Gpu]) -> str:
     told = []
     if far:
-        share = percent(max(share for _, share in far))
-        told.append(f"{share} of its memory is on NUMA nodes where it does not run")
+        worst, _ = max(far, key=lambda each: each[1])
+        away, total = away_bytes(seen, worst) or 0, sum((worst.numa_bytes or {}).values())
+        told.append(
+            f"{gib(away)} of its {gib(total)} of memory are not on {_at(_nodes_of(seen, worst))}, "
+            "where its threads compute"
+        )
     if cards:
-        told.append(f"it may not run beside {count(len(cards), 'card')} that it uses")
+        which = "the card" if len(cards) == 1 else f"{len(cards)} cards"
+        told.append(f"it may not use the CPUs of the NUMA node of {which} that it uses")
     text = " and ".join(told)
     return text[0].upper() + text[1:]
+
+
+def _remote_headline(far: list[tuple[Process, float]], cards: list[Gpu]) -> str:
+    if far:
+        share = percent(max(share for _, share in far))
+        return f"{share} of its memory is on another NUMA node than its threads"
+    which = "its card" if len(cards) == 1 else f"{len(cards)} of its cards"
+    return f"It may not run on the NUMA node of {which}"
 
 
 def _memory_evidence(seen: Seen, process: Process) -> Evidence:
@@ -109,7 +123,7 @@ def _memory_evidence(seen: Seen, process: Process) -> Evidence:
         f"node {node}: {gib(size)}" for node, size in sorted((process.numa_bytes or {}).items())
     ]
     return Evidence(
-        value=f"{', '.join(parts)}; its threads run on node {ranges(_nodes_of(seen, process))}",
+        value=f"{', '.join(parts)}; its threads run on {_at(_nodes_of(seen, process))}",
         source=f"/proc/{process.pid}/numa_maps and task/*/stat",
         expected=f"at most {percent(seen.policy.thresholds.engine_remote_share)} elsewhere",
         basis="policy engine_remote_share",
@@ -123,6 +137,10 @@ def _card_evidence(engine: EngineFacts, gpu: Gpu) -> Evidence:
         source=f"PCI numa_node and /proc/{engine.pid}/status Cpus_allowed_list",
         expected=f"CPUs of node {gpu.numa_node}",
     )
+
+
+def _at(nodes: Collection[int]) -> str:
+    return f"node{'' if len(nodes) == 1 else 's'} {ranges(nodes)}"
 
 
 def _remote_impact(seen: Seen, far: list[tuple[Process, float]]) -> str:
@@ -169,7 +187,7 @@ def _remote_remedy(seen: Seen, far: list[Process], nodes: list[int]) -> Remedy:
         )
     cached = ("sudo sysctl -w vm.drop_caches=3",) if far and engine.model_files else ()
     return Remedy(
-        text=f"Start it on the CPUs and the memory of node {ranges(nodes)}"
+        text=f"Start it on the CPUs and the memory of {_at(nodes)}"
         + ("; cached files stay on their node until they are dropped" if cached else ""),
         action=Action.RESTART_ENGINE,
         commands=(*cached, *remedies.node_commands(seen, nodes)),

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from nodecheck.checks.engine.facts import CardUse, EngineFacts, Thread
 from nodecheck.checks.gpu.facts import Gpu
 from nodecheck.checks.seen import Seen
+from nodecheck.units import GB, gb_per_second
 
 WATCHED, ENDED = "watched", "ended"
 GGML = ("llama.cpp", "llama-cpp-python", "ollama")
@@ -60,6 +61,11 @@ def read_per_second(engine: EngineFacts) -> float | None:
     return None if read is None or not engine.seconds else read / engine.seconds
 
 
+def rate_words(rate: float) -> str:
+    """A rate from storage: "4 MB/s", "1.2 GB/s"."""
+    return gb_per_second(rate) if rate >= GB else f"{rate / 1e6:.0f} MB/s"
+
+
 def model_bytes(engine: EngineFacts) -> int | None:
     """The size of all model files that it maps; None where one is not known, or there are none."""
     sizes = [file.size_bytes for file in engine.model_files]
@@ -96,9 +102,9 @@ def cards_idle(seen: Seen, cards: Iterable[CardUse]) -> bool:
 
 
 def opens_no_card(engine: EngineFacts) -> bool:
-    """Whether none of its processes has a card's device file open."""
+    """Whether none of its processes has a card's device file open; what it holds is open."""
     files = [process.gpu_files for process in engine.processes]
-    return bool(files) and all(each == () for each in files)
+    return bool(files) and all(each == () for each in files) and not held_cards(engine)
 
 
 def usable_gpus(seen: Seen) -> list[Gpu]:

@@ -14,8 +14,8 @@ TICKS_PER_SECOND = 100
 
 NANOSECONDS = 1_000_000_000
 
-_STATE, _PARENT, _FLAGS, _MINOR, _MAJOR, _USER, _SYSTEM, _THREADS, _START, _CPU = (
-    *(0, 1, 6, 7, 9, 11, 12, 17, 19, 36),
+_STATE, _PARENT, _FLAGS, _MINOR, _MAJOR, _USER, _SYSTEM, _THREADS, _START, _SIZE, _CPU = (
+    *(0, 1, 6, 7, 9, 11, 12, 17, 19, 20, 36),
 )
 """Places in /proc/PID/stat, from the state on (proc(5) counts from 1 and calls it the third)."""
 
@@ -65,6 +65,7 @@ class Stat(Struct, frozen=True):
     cpu_ticks: int
     threads: int
     start_ticks: int
+    mapped_bytes: int
     cpu: int | None
 
     @property
@@ -99,7 +100,7 @@ def parse_stat(text: str) -> Stat | None:
     head, opened, rest = text.partition("(")
     name, closed, tail = rest.rpartition(")")
     fields = tail.split()
-    if not (head.strip().isdigit() and opened and closed and len(fields) > _START):
+    if not (head.strip().isdigit() and opened and closed and len(fields) > _SIZE):
         return None
     try:
         numbers = [0, *map(int, fields[1:])]
@@ -115,6 +116,7 @@ def parse_stat(text: str) -> Stat | None:
         cpu_ticks=numbers[_USER] + numbers[_SYSTEM],
         threads=numbers[_THREADS],
         start_ticks=numbers[_START],
+        mapped_bytes=numbers[_SIZE],
         cpu=numbers[_CPU] if len(numbers) > _CPU else None,
     )
 
@@ -176,6 +178,19 @@ def status(moment: Moment, pid: int, tid: int | None = None) -> Status | None:
     place = f"/proc/{pid}/status" if tid is None else f"/proc/{pid}/task/{tid}/status"
     text = moment.text(place)
     return parse_status(text) if text else None
+
+
+def page_bytes(moment: Moment, pid: int) -> int | None:
+    """A page of memory: the kernel tells all that a process maps in bytes, and in pages.
+
+    None where it tells one of both alone. It may map more between the two: a page is a power of 2.
+    """
+    found, sizes = stat(moment, pid), moment.text(f"/proc/{pid}/statm") or ""
+    pages = _number(sizes.partition(" ")[0])
+    if found is None or found.mapped_bytes <= 0 or not pages:
+        return None
+    bits = (3 * found.mapped_bytes // (2 * pages)).bit_length()
+    return 1 << (bits - 1) if bits else None
 
 
 def processes(moment: Moment) -> dict[int, Stat]:

@@ -110,6 +110,8 @@ def _of_library(seen: Seen, engine: EngineFacts, library: CpuLibrary, lost: list
         severity=Severity.WARNING,
         subject=subject(engine),
         summary=f"It computes with code for {built} on a CPU that has {names}",
+        headline=f"Its CPU code leaves {best} unused and is up to "
+        f"{_factors(engine, built, best)[-1]} slower",
         evidence=(
             Evidence(
                 value=f"built without {' '.join(lost)}{variant}",
@@ -152,15 +154,21 @@ def _weight_evidence(engine: EngineFacts) -> Iterator[Evidence]:
 
 
 def _library_impact(engine: EngineFacts, built: str, best: str) -> str:
-    kind = _weight_type(engine)
-    rows = [_RATES[kind]] if kind else list(_RATES.values())
-    factors = sorted(row[best] / row[built] for row in rows)
-    low, high = (f"{factor:.1f}".removesuffix(".0") for factor in (factors[0], factors[-1]))
-    range_ = f"{low}x" if low == high else f"{low}x to {high}x, by the weights' type,"
+    low, high = _factors(engine, built, best)
+    range_ = low if low == high else f"{low} to {high}, by the weights' type,"
     return (
         f"Decode on the CPU is up to {range_} slower than with {best} (llama.cpp on one core of a "
         "Zen 4 part); memory caps what can be gained"
     )
+
+
+def _factors(engine: EngineFacts, built: str, best: str) -> tuple[str, str]:
+    """How much faster the best code is, for the weights that gain least and most: "19.5x"."""
+    kind = _weight_type(engine)
+    rows = [_RATES[kind]] if kind else list(_RATES.values())
+    factors = sorted(row[best] / row[built] for row in rows)
+    low, high = (f"{factor:.1f}".removesuffix(".0") for factor in (factors[0], factors[-1]))
+    return f"{low}x", f"{high}x"
 
 
 def _caps(seen: Seen, engine: EngineFacts) -> Iterator[tuple[str, str]]:
@@ -189,6 +197,7 @@ def _of_variable(engine: EngineFacts, name: str, level: str, best: str) -> Findi
         severity=Severity.WARNING,
         subject=f"{subject(engine)} {name}",
         summary=f"{name} keeps its CPU code at {level} on a CPU that has {best}",
+        headline=f"{name} keeps it from {best}, up to {_PER_CYCLE[level]} slower",
         evidence=(
             Evidence(
                 value=f"{name}={engine.environment[name]}",

@@ -35,6 +35,7 @@ class Running(Struct, frozen=True, kw_only=True):
     cpu_group: CpuGroup | None = None
     memory_group: MemoryGroup | None = None
     file_refaults: int | None = None
+    page_bytes: int | None = None
     others: tuple[OtherProcess, ...] = ()
     busy_cpus: float | None = None
     steal_share: float | None = None
@@ -43,12 +44,14 @@ class Running(Struct, frozen=True, kw_only=True):
 def watch(reader: Reader, pids: tuple[int, ...], seconds: float) -> Running:
     """Watch a tree's processes, the root first, and what they start, until all have ended at most.
 
-    Gaps: threads.delay_share, processes.read_bytes, others, busy_cpus, file_refaults, cpu_group.
+    Gaps: threads.delay_share, processes.read_bytes, others, busy_cpus, file_refaults, page_bytes,
+    cpu_group.
     """
     first, last = Moment(reader), Moment(reader, seconds)
     before = _around(first, pids)
     processes = Processes(first, before.stats, before.tree(pids), before.at)
     limits = groups.find(reader, processes.living[0]) if processes.living else Groups()
+    page = tasks.page_bytes(first, processes.living[0]) if processes.living else None
     counts = groups.counts(first, limits)
     threads = Threads(first, processes.living, before.at)
     if reader.host.live:
@@ -58,7 +61,7 @@ def watch(reader: Reader, pids: tuple[int, ...], seconds: float) -> Running:
     threads.finish(last, processes.living)
     counts_after = groups.counts(last, limits)
     told = threads.told(last, after.at if processes.living else None, processes.name)
-    _tell_gaps(reader, processes, before.node)
+    _tell_gaps(reader, processes, before.node, page)
     return Running(
         seconds=processes.seen_at - before.at,
         ended=pids[0] not in processes.living,
@@ -69,6 +72,7 @@ def watch(reader: Reader, pids: tuple[int, ...], seconds: float) -> Running:
         cpu_group=groups.cpu_group(limits, counts, counts_after),
         memory_group=groups.memory_group(limits, counts, counts_after),
         file_refaults=others.rise(before.node.file_refaults, after.node.file_refaults),
+        page_bytes=page,
         others=after.others(before, processes.known),
         busy_cpus=others.busy_cpus(before.node, after.node),
         steal_share=others.steal_share(before.node, after.node),
@@ -126,12 +130,14 @@ def _usable(
     return tuple(sorted(allowed & set(online) if online else allowed)) or None
 
 
-def _tell_gaps(reader: Reader, processes: Processes, node: Node) -> None:
+def _tell_gaps(reader: Reader, processes: Processes, node: Node, page: int | None) -> None:
     if not node.cpus:
         reader.gap("busy_cpus", Reason.FAILED, "/proc/stat: no line of all CPUs")
     if node.file_refaults is None:
         detail = "the kernel does not count pages of files that come back (/proc/vmstat)"
         reader.gap("file_refaults", Reason.UNSUPPORTED, detail)
     if processes.living:
+        if page is None:
+            reader.gap("page_bytes", Reason.FAILED, "/proc/PID/statm: no size as in its stat")
         processes.tell_unread(reader)
         others.tell_hidden(reader)

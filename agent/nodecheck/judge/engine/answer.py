@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 
-from nodecheck.checks.engine.facts import CardUse, EngineFacts, ModelFile
+from nodecheck.checks.engine.doing import is_idle, is_loading
+from nodecheck.checks.engine.facts import CardUse, EngineFacts
 from nodecheck.checks.engine.signs import (
     computing,
-    faults_per_second,
     held_cards,
     missing_bytes,
     model_bytes,
+    rate_words,
     read_per_second,
 )
 from nodecheck.checks.seen import Seen
@@ -19,7 +20,7 @@ from nodecheck.model import Finding, Gap, Reason, Struct, faults
 from nodecheck.policy import Policy
 from nodecheck.report import Report
 from nodecheck.thresholds import Thresholds
-from nodecheck.units import GB, count, gb_per_second, gib, percent
+from nodecheck.units import count, gib, percent
 
 CHECK = "engine"
 SHIPPED = Policy()
@@ -32,6 +33,7 @@ FIELDS = {
     "locked_limit_bytes": "limit of locked memory",
     "memory_group": "memory limit",
     "numa_bytes": "NUMA nodes of its memory",
+    "page_bytes": "size of a page",
     "read_bytes": "bytes read from disk",
     "read_total_bytes": "bytes read since it began",
 }
@@ -77,7 +79,7 @@ def answer(report: Report, policy: Policy = SHIPPED) -> Answer:
     ended = f"It ended after {facts.seconds or 0:.1f} s." if facts.state == "ended" else ""
     if found:
         return Answer(Doing.SLOW, " ".join(filter(None, (*_why(found), ended))))
-    told = _without_findings(report, policy.thresholds)
+    told = _without_findings(report, policy)
     if ended:
         nothing = " Until then nothing was found that slowed it."
         return Answer(Doing.ENDED, ended + nothing * (told.doing is Doing.WELL))
@@ -90,18 +92,15 @@ def _why(found: tuple[Finding, ...]) -> list[str]:
     return [f"{first[:1].upper()}{first[1:]}.", *more]
 
 
-def _without_findings(report: Report, thresholds: Thresholds) -> Answer:
-    facts = report.facts.engine
-    if words := _loading(facts, thresholds):
-        return Answer(Doing.LOADING, f"It is still loading: {words}. Watch it when it serves.")
-    if _is_idle(facts, thresholds):
-        used = f"{facts.cpus or 0:.2f} CPUs used"
-        held = held_cards(facts)
-        noun = "its card" if len(held) == 1 else "its cards"
-        cards = f", {noun} {busy_words(held)} busy" if held else ""
+def _without_findings(report: Report, policy: Policy) -> Answer:
+    seen = Seen(facts=report.facts, policy=policy)
+    if is_loading(seen):
+        told = f"It is still loading: {_loading_words(seen)}. Watch it when it serves."
+        return Answer(Doing.LOADING, told)
+    if is_idle(seen):
+        words = _idle_words(report.facts.engine, policy.thresholds)
         return Answer(
-            Doing.IDLE,
-            f"It is idle: {used}{cards}. There is nothing to judge: watch it while it serves.",
+            Doing.IDLE, f"It is idle: {words}. There is nothing to judge: watch it while it serves."
         )
     return Answer(Doing.WELL, f"{_nothing(report)}.")
 
@@ -111,39 +110,24 @@ def _nothing(report: Report) -> str:
     return f"Nothing was found that slows it{where}"
 
 
-def _is_idle(facts: EngineFacts, thresholds: Thresholds) -> bool:
-    busy = [card for card in facts.cards if card.memory_bytes != 0]
-    shares = [card.utilisation_share for card in busy if card.utilisation_share is not None]
-    used = facts.cpus
-    return (
-        used is not None
-        and used < thresholds.engine_idle_cpus
-        and not any(share >= thresholds.engine_idle_card_share for share in shares)
-    )
+def _idle_words(facts: EngineFacts, thresholds: Thresholds) -> str:
+    """What shows that it is idle: a scheduler may look for work all the time."""
+    used, held = facts.cpus or 0.0, held_cards(facts)
+    cards = f"{'its card' if len(held) == 1 else 'its cards'} {busy_words(held)} busy"
+    if used >= thresholds.engine_idle_cpus:
+        return f"{cards}, and {used:.2f} CPUs used to look for work"
+    return f"{used:.2f} CPUs used" + (f", {cards}" if held else "")
 
 
-def _loading(facts: EngineFacts, thresholds: Thresholds) -> str | None:
-    """How fast it reads its model, and how much of it has come; None where it does not."""
-    waited = (faults_per_second(facts) or 0) >= thresholds.engine_major_faults_per_second_min
-    read = read_per_second(facts) or 0
-    reads = read >= thresholds.engine_read_bytes_per_second_min
-    if not (waited or reads) or all(map(is_in_memory, facts.model_files)):
-        return None
-    speed = f"{rate_words(read)} from disk" if reads else "it waits for the disk"
-    size, missing = model_bytes(facts), missing_bytes(facts)
+def _loading_words(seen: Seen) -> str:
+    """How fast it reads its model, and how much of it has come."""
+    facts, least = seen.facts.engine, seen.policy.thresholds.engine_read_bytes_per_second_min
+    read, size, missing = read_per_second(facts), model_bytes(facts), missing_bytes(facts)
+    reads = read is not None and read >= least
+    speed = f"{rate_words(read or 0)} from disk" if reads else "it waits for the disk"
     if size is None or missing is None:
         return speed
-    return f"{speed}, {gib(size - missing)} of {gib(size)} are in memory"
-
-
-def is_in_memory(file: ModelFile) -> bool:
-    """Whether it is known to lie in memory as a whole."""
-    return file.cached_bytes is not None and file.cached_bytes >= (file.size_bytes or 0)
-
-
-def rate_words(rate: float) -> str:
-    """A rate from storage: "4 MB/s", "1.2 GB/s"."""
-    return gb_per_second(rate) if rate >= GB else f"{rate / 1e6:.0f} MB/s"
+    return f"{speed}, {gib(size - missing)} of {gib(size)} in memory"
 
 
 def busy_words(cards: Iterable[CardUse]) -> str:

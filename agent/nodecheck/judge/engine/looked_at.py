@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from nodecheck.checks.engine.cpu_rules import cpus
+from nodecheck.checks.engine.placement_rules import away_bytes
 from nodecheck.checks.engine.signs import (
     asks_for_cpu,
     computing,
@@ -45,13 +47,14 @@ def _quota(seen: Seen, report: Report) -> str | None:
     if share is None:
         return None
     stopped = f"stopped it in {percent(share)} of its periods" if share else "never reached"
-    return f"CPU quota: {group.quota_cpus:g} CPUs, {stopped}"
+    return f"CPU quota: {cpus(group.quota_cpus)}, {stopped}"
 
 
 def _waiting(seen: Seen, _: Report) -> str | None:
     """Of the threads that compute: those that hardly want a CPU wait for other things."""
     share = waited_share(seen)
-    return None if share is None else f"CPUs: its threads waited {percent(share)} of the time"
+    its = "its thread" if len(computing(seen)) == 1 else "its threads"
+    return None if share is None else f"CPUs: {its} waited {percent(share)} of the time"
 
 
 def _variant(seen: Seen, _: Report) -> str | None:
@@ -68,8 +71,9 @@ def _disk(seen: Seen, _: Report) -> str | None:
     if rate is None or rate >= least:
         return None
     read = known_sum(each.read_bytes for each in facts.processes)
+    faults = known_sum(each.major_faults for each in facts.processes) or 0
     told = f", {gib(read)} read" if read else ", nothing read" if read == 0 else ""
-    waited = f"{rate:.0f} page faults a second" if rate else "no page fault"
+    waited = count(faults, "page fault") if faults else "no page fault"
     return f"disk: {waited} waited for it{told}"
 
 
@@ -87,15 +91,12 @@ def _numa(seen: Seen, _: Report) -> str | None:
 
 def _near_share(seen: Seen) -> float | None:
     """The part of its memory that lies on the nodes whose CPUs its threads ran on last."""
-    node_of = {cpu: node.id for node in seen.facts.numa.nodes for cpu in node.cpus or ()}
-    near, whole = 0, 0
+    away, whole = 0, 0
     for process in seen.facts.engine.processes:
-        ran = [each.cpu for each in computing(seen) if each.pid == process.pid]
-        used = {node_of[cpu] for cpu in ran if cpu in node_of}
-        if process.numa_bytes and used:
-            whole += sum(process.numa_bytes.values())
-            near += sum(size for node, size in process.numa_bytes.items() if node in used)
-    return near / whole if whole else None
+        if (far := away_bytes(seen, process)) is not None:
+            away += far
+            whole += sum((process.numa_bytes or {}).values())
+    return 1 - away / whole if whole else None
 
 
 def _gpus(seen: Seen, report: Report) -> str | None:
@@ -105,7 +106,7 @@ def _gpus(seen: Seen, report: Report) -> str | None:
         return f"GPUs: {size} held on {count(len(held), 'card')}, {busy_words(held)} busy"
     if seen.facts.gpus and (setting := asks_for_cpu(seen)):
         return f"GPUs: none used, as {setting} asks"
-    return "GPUs: there is none" if has_no_gpu(report) else None
+    return "GPUs: none" if has_no_gpu(report) else None
 
 
 def _steal(seen: Seen, _: Report) -> str | None:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from msgspec.structs import replace
 
 from nodecheck.checks.cpu.isa import by_importance
+from nodecheck.checks.engine.cpu_rules import cpus
 from nodecheck.checks.engine.facts import CardUse, CpuLibrary, EngineFacts, ModelFile
-from nodecheck.checks.engine.signs import known_sum, read_per_second
+from nodecheck.checks.engine.signs import known_sum, rate_words, read_per_second
 from nodecheck.checks.seen import Facts
-from nodecheck.judge.engine.answer import rate_words
 from nodecheck.units import count, gib, listed, percent, ranges
 
-FILES_SHOWN, LIBRARIES_SHOWN, CARDS_SHOWN, OTHERS_SHOWN, SETS_SHOWN = 3, 3, 8, 4, 4
+FILES_SHOWN, LIBRARIES_SHOWN, CARDS_SHOWN, OTHERS_SHOWN, SETS_SHOWN = 3, 3, 8, 4, 3
 PATH_MOST = 56
 """Characters of a path that fit beside a label on 80 columns."""
 
@@ -45,7 +45,7 @@ def _cpus(facts: EngineFacts) -> Iterator[Row]:
 def _node_cpus(facts: EngineFacts) -> Iterator[str]:
     if facts.busy_cpus is not None:
         yield f"{facts.busy_cpus:.2f} of the node's are busy"
-    if facts.steal_share:
+    if facts.steal_share and percent(facts.steal_share) != percent(0):
         yield f"the hypervisor took {percent(facts.steal_share)}"
 
 
@@ -53,7 +53,7 @@ def _quota(facts: EngineFacts) -> Iterator[Row]:
     group = facts.cpu_group
     if group is None:
         return
-    told = [f"{group.quota_cpus:g} CPUs"]
+    told = [cpus(group.quota_cpus)]
     if group.periods is not None and group.throttled_periods is not None:
         told.append(f"stopped in {group.throttled_periods} of {count(group.periods, 'period')}")
     if group.throttled_seconds:
@@ -152,8 +152,8 @@ def _numa(facts: EngineFacts) -> Iterator[Row]:
         for node, size in (process.numa_bytes or {}).items():
             sizes[node] = sizes.get(node, 0) + size
     if len(sizes) > 1:
-        told = ", ".join(f"node {node} {gib(size)}" for node, size in sorted(sizes.items()))
-        yield "NUMA", f"its memory lies on {told}"
+        told = ", ".join(f"{gib(size)} on node {node}" for node, size in sorted(sizes.items()))
+        yield "NUMA", f"its memory: {told}"
 
 
 def _others(facts: EngineFacts) -> Iterator[Row]:

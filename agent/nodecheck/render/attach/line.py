@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nodecheck.checks.engine.signs import held_cards, read_per_second, throttled_share
+from nodecheck.checks.engine.signs import (
+    held_cards,
+    rate_words,
+    read_per_second,
+    throttled_share,
+)
 from nodecheck.checks.seen import Seen
 from nodecheck.judge.engine.answer import (
     answer,
     busy_words,
     of_engine,
-    rate_words,
     waited_share,
 )
 from nodecheck.policy import Policy

@@ -21,7 +21,9 @@ from nodecheck.units import count
 LABEL, SECTION = 12, 14
 
 HIDDEN = {
-    Reason.DENIED: ("another user's process hides this (run it as that user, or as root): {}"),
+    Reason.DENIED: (
+        "another user's process hides this (run nodecheck as that user, or as root): {}"
+    ),
 }
 """What is said of what is not known, by reason; else the reason's own word."""
 
@@ -61,7 +63,7 @@ def watched(report: Report) -> tuple[str, ...]:
     if facts.thread_count is not None:
         parts.append(count(facts.thread_count, "thread"))
     if facts.seconds is not None:
-        parts.append(f"watched for {facts.seconds:.1f} s")
+        parts.append(f"watched {facts.seconds:.1f} s")
     return tuple(parts)
 
 
@@ -91,7 +93,8 @@ def _after(report: Report, policy: Policy, width: int) -> list[Line]:
     status, others = node_status(report, policy), node_findings(report)
     said = "no finding"
     if others:
-        said = f"{count(len(others), 'finding')}: nodecheck tells them"
+        them = "it" if len(others) == 1 else "them"
+        said = f"{count(len(others), 'finding')}: nodecheck tells {them}"
     elif status is Status.UNKNOWN:
         said = "not all was judged: nodecheck tells why"
     node = f"The node itself: {status.value.upper()}, {said}"
