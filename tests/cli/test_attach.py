@@ -20,6 +20,7 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
+from nodecheck.checks.engine import tree
 from nodecheck.checks.engine.facts import EngineFacts
 from nodecheck.checks.seen import Facts
 from nodecheck.cli import attach, group
@@ -197,6 +198,17 @@ def test_an_engine_that_does_not_run_once(tmp_path: Path, pids: tuple[int, ...],
         )
     assert said in raised.value.message
     assert "\n" not in raised.value.message
+
+
+def test_an_engine_that_may_be_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree, "hides_others", lambda _: True)
+    with pytest.raises(click.ClickException) as raised:
+        process_of(of_engines(tmp_path), "vllm")
+    assert raised.value.message == (
+        "vllm: none runs here, or it is another user's: /proc hides those (hidepid); "
+        "run as that user, or as root"
+    )
+    assert process_of(of_engines(tmp_path / "other", 812), "llama.cpp") == 812
 
 
 def test_a_capture_can_hold_a_process(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_a_file_of_that_name_comes_first(tmp_path: Path) -> None:
         ("required = [\n", "not TOML"),
         ("requierd = []\n", "there is no member 'requierd'; there are name, required, "),
         ("[thresholds]\ndisk_low_shar = 0.9\n", "did you mean disk_low_share"),
-        ('required = ["gpus"]\n', "there is no subject 'gpus'; there are cpu, "),
+        ('required = ["gpus"]\n', "there is no subject 'gpus'; did you mean gpu?"),
         ('[requirements]\ninstruction_sets = ["sse4.2"]\n',
          "no instruction set 'sse4.2'; did you mean sse4_2"),
         ('[requirements]\ninstruction_sets = ["AVX2"]\n', "did you mean avx2"),

@@ -56,6 +56,18 @@ def test_what_a_killed_run_left_refuses_no_later_one(
     assert writable(str(page)) == page
 
 
+@pytest.mark.parametrize("arguments", [["--html", "--quick"], ["export", "nfd", "--to", "--json"]])
+def test_an_option_is_no_name_of_a_file(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert f"{arguments[-1]} is no name of a file to write; if it is one: ./-" in done.stderr
+    assert not list(tmp_path.iterdir())
+    assert writable(f"./{arguments[-1]}").name == arguments[-1]
+
+
 def test_the_mode_is_there_before_the_file_is(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who reads the folder may open it at once, and must not see more than it may."""
     moved: list[tuple[str, int]] = []

@@ -66,6 +66,29 @@ from tests.render.attached import REPORTS, judged, of
                 "when it serves."
             ),
         ),
+        (
+            with_process(IDLE, state="T"),
+            Doing.STOPPED,
+            "It is stopped (state T): kill -CONT 4242 lets it go on.",
+        ),
+        (
+            with_process(IDLE, state="t"),
+            Doing.STOPPED,
+            "It is stopped (state t): a debugger or tracer holds process 4242.",
+        ),
+        (
+            replace(with_process(IDLE, state="D"), frozen_by="/sys/fs/cgroup/x/cgroup.events"),
+            Doing.STOPPED,
+            (
+                "It is frozen (/sys/fs/cgroup/x/cgroup.events): docker unpause, podman unpause or "
+                "systemctl thaw lets it go on."
+            ),
+        ),
+        (
+            with_process(IDLE, first_state="D", state="D"),
+            Doing.STOPPED,
+            "It waits in the kernel (process 4242, state D), for a disk or a driver.",
+        ),
         (replace(IDLE, cards=(use(18 << 30, 0.9),)), Doing.WELL, None),
         (replace(IDLE, cards=(use(None, 0.9),)), Doing.WELL, None),
         (replace(IDLE, cards=(use(0, 0.9),)), Doing.IDLE, None),

@@ -26,6 +26,7 @@ from tests.checks.engine.engines import (
     process,
     threads,
     use,
+    with_process,
 )
 from tests.checks.engine.examples import RAISES
 from tests.nodes import root
@@ -104,6 +105,7 @@ REPORTS = {
     "well": of(HEALTHY),
     "idle": of(IDLE),
     "loading": of(LOADING),
+    "stopped": of(with_process(IDLE, state="T")),
     "on a card": judged(node(ON_CARD, gpu())),
     "ended": of(replace(HEALTHY, state="ended", seconds=SECONDS / 2)),
     "hidden": of(replace(HEALTHY, libraries=(), model_files=()), *DENIED),

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from nodecheck.checks.engine.facts import EngineFacts, OtherProcess
 from nodecheck.checks.seen import Facts
 from nodecheck.judge.engine.answer import answer
-from nodecheck.model import Status, faults, pretty_json
+from nodecheck.model import Gap, Reason, Status, faults, pretty_json
 from nodecheck.policy import Policy
 from nodecheck.render.attach.line import line
 from nodecheck.render.attach.terminal import render
@@ -25,6 +25,7 @@ from nodecheck.render.styles import STATUS_STYLES
 from nodecheck.report import Report, from_json
 from tests.checks.engine.engines import (
     HEALTHY,
+    LOADING,
     ON_CARD,
     THROTTLED,
     engine,
@@ -137,6 +138,7 @@ def test_the_first_word_says_what_it_does(name: str) -> None:
     expected = {
         "idle": "IDLE",
         "loading": "LOADING",
+        "stopped": "STOPPED",
         "ended": "ENDED",
         "bare": "UNKNOWN",
     }
@@ -171,6 +173,14 @@ def test_what_the_hypervisor_hardly_took_is_not_told_in_figures() -> None:
     assert "the hypervisor took 2 %" in words(of(replace(HEALTHY, steal_share=0.02)))
 
 
+def test_pages_that_came_back_are_not_called_its_own() -> None:
+    """A first load brings back what others have thrown out of the same group."""
+    made = replace(LOADING, memory_group=limit(32 << 30, 71_680))
+    told = words(of(made))
+    assert told.startswith("LOADING")
+    assert "71,680 pages had been in memory before" in told
+
+
 def test_nothing_is_explained_where_nothing_was_found() -> None:
     for name in ("well", "idle", "loading", "ended", "hidden"):
         assert "engine." not in text(REPORTS[name])
@@ -182,8 +192,37 @@ def test_what_is_hidden_takes_from_what_was_found() -> None:
     assert "in what could be seen" in answer(report).sentence
     told = [each for each in text(report, 80).splitlines() if "another user" in each]
     assert len(told) == 1
-    assert "libraries, model files, open GPU devices" in words(report)
+    assert "libraries it computes with, model files, open GPU devices" in words(report)
     assert "in what could be seen" not in answer(REPORTS["well"]).sentence
+
+
+@pytest.mark.parametrize(
+    ("field", "reason", "detail", "said"),
+    [
+        (
+            "model_files.cached_bytes",
+            Reason.TIMEOUT,
+            "took more than 3 s",
+            "no answer: how much of the model is in memory (took more than 3 s)",
+        ),
+        (
+            "libraries.compiled",
+            Reason.UNSUPPORTED,
+            "x" * 99,
+            "not supported: what its libraries were built with",
+        ),
+        ("libraries", Reason.FAILED, "", "unreadable: libraries it computes with"),
+        ("cards", Reason.FAILED, "\x1b[2J", "unreadable: GPUs"),
+    ],
+)
+def test_what_is_not_seen_is_told_in_words_and_why(
+    field: str, reason: Reason, detail: str, said: str
+) -> None:
+    report = of(HEALTHY, Gap(check="engine", field=field, reason=reason, detail=detail))
+    assert said in words(report)
+    assert "\x1b" not in text(report)
+    if len(detail) > WIDTH_LEAST:
+        assert detail not in words(report)
 
 
 def test_threads_that_are_alike_are_told_once() -> None:
@@ -250,7 +289,7 @@ def test_a_report_without_an_engine_says_nothing_of_one() -> None:
 
 def test_what_hides_is_told_in_the_whole_report_once() -> None:
     (said,) = (each for each in REPORTS["hidden"].verdict.not_checked if "engine" in each)
-    assert said == "engine, denied: libraries, model files, open GPU devices"
+    assert said == "engine, denied: libraries it computes with, model files, open GPU devices"
     gone = of(EngineFacts(state="absent", pid=4242))
     assert "engine: there is no process 4242" in gone.verdict.not_checked
 

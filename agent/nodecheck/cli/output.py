@@ -134,6 +134,8 @@ def writable(name: str, form: Form = PAGE) -> Path:
 
     if not name:
         raise click.UsageError("the name of the file to write is empty")
+    if name.startswith("-"):
+        raise click.UsageError(f"{name} is no name of a file to write; if it is one: ./{name}")
     file = Path(name)
     if why := why_silent(name, lambda: _try(file, form), ANSWER_SECONDS):
         raise click.ClickException(f"{name}: cannot be written: {why}")

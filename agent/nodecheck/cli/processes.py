@@ -10,6 +10,7 @@ from nodecheck.machine.reader import Reader
 from nodecheck.render.layout import printable
 
 PIDS_SHOWN = 12
+HIDDEN = "another user's: /proc hides those (hidepid); run as that user, or as root"
 
 
 def check_process(host: Host, pid: int) -> None:
@@ -29,10 +30,7 @@ def _why_none(reader: Reader, pid: int) -> str:
     if not reader.host.live:
         return f"process {pid} is not in this capture"
     if tree.hides_others(reader):
-        return (
-            f"process {pid} is not there, or another user's: /proc hides those (hidepid); run as "
-            "that user, or as root"
-        )
+        return f"process {pid} is not there, or {HIDDEN}"
     return f"there is no process {pid} here: ps -e lists them (outside a container by other ids)"
 
 
@@ -50,6 +48,8 @@ def process_of(host: Host, engine: str) -> int:
         )
     if reader.gaps:
         raise click.ClickException(reader.gaps[0].detail)
+    if tree.hides_others(reader):
+        raise click.ClickException(f"{engine}: none runs here, or it is {HIDDEN}")
     raise click.ClickException(
         f"{engine}: none was found to run here; where it goes by another name: nodecheck attach PID"
     )

@@ -17,14 +17,19 @@ def stat(
     threads: int = 1,
     start: int = 5000,
     cpu: int = 0,
+    reaped: int = 0,
+    nice: int = 0,
 ) -> str:
-    """/proc/PID/stat: `faults` are minor and major, `ticks` user's and the system's."""
+    """/proc/PID/stat: `faults` are minor and major, `ticks` user's and the system's.
+
+    `reaped` are the ticks of children that have ended.
+    """
     minor, major = faults
     user, system = ticks
     return (
         f"{pid} ({name}) {state} {parent} {pid} {pid} 0 -1 {flags} {minor} 0 {major} 0 "
-        f"{user} {system} 0 0 20 0 {threads} 0 {start} 5763072 280 18446744073709551615 1 1 0 0 0 "
-        f"0 0 0 0 0 0 0 17 {cpu} 0 0 0 0 0 0 0 0 0 0 0 0 0\n"
+        f"{user} {system} {reaped} 0 20 {nice} {threads} 0 {start} 5763072 280 "
+        f"18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 {cpu} 0 0 0 0 0 0 0 0 0 0 0 0 0\n"
     )
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from nodecheck.checks.cpu.facts import CoreType, CpuFacts
 from nodecheck.checks.engine.facts import EngineFacts, OtherProcess
 from nodecheck.model import Finding, Owner, Severity
+from nodecheck.units import GIB
 from tests.checks.engine.engines import (
     CROWDED,
     CROWDED_BY_OTHERS,
@@ -21,10 +22,12 @@ from tests.checks.engine.engines import (
     engine,
     ids,
     judged,
+    model,
     node,
     process,
     quota,
     threads,
+    with_process,
 )
 
 
@@ -156,13 +159,104 @@ def test_siblings_of_a_core_are_no_second_core() -> None:
 
 
 def test_other_programs_take_its_cpus() -> None:
-    found = only(CROWDED_BY_OTHERS)
+    found = only(CROWDED_BY_OTHERS, cpu=CpuFacts(online=tuple(range(16))))
     assert found.id == "engine.oversubscribed"
     assert "with other programs" in found.summary
     assert found.headline == ("Its threads wait up to 42 % of the time for CPUs that others use")
     assert any("stress-ng (77) 4.0 CPUs" in piece.value for piece in found.evidence)
     assert "the 4 threads that they leave room for" in found.remedy.text
-    assert found.remedy.commands[0] == "taskset -acp <CPUS> 77"
+    assert found.remedy.commands[0] == "taskset -acp 8-15 77"
+
+
+def test_as_many_threads_as_cpus_are_not_too_many() -> None:
+    """Beside a busy neighbour all want a CPU all the time: the sum alone tells nothing."""
+    yes = OtherProcess(pid=77, name="yes", cpus=0.9)
+    made = engine(threads(2, 0.55, 0.46), usable=2, others=(yes,), usable_busy_cpus=2.0)
+    found = only(made)
+    assert found.headline == "Its threads wait up to 46 % of the time for CPUs that others use"
+    assert found.remedy.text.startswith("Stop or move the other programs (yes 77)")
+    assert "2 threads" not in found.remedy.text
+
+
+def test_what_is_set_already_is_not_advised() -> None:
+    """A thread beside the four that compute, as the server's own."""
+    running = [*threads(4, 0.7, 0.28), *threads(1, 0.5, 0.2, first=4)]
+    made = engine(running, usable=4, settings={"threads": "4"}, usable_busy_cpus=3.3)
+    assert ids(node(made)) == []
+    assert ids(node(replace(made, settings={}))) == ["oversubscribed"]
+    yes = OtherProcess(pid=77, name="yes", cpus=0.2)
+    crowded = replace(made, others=(yes,), usable_busy_cpus=None, busy_cpus=3.5)
+    text = only(crowded).remedy.text
+    assert text.startswith("Stop or move the other programs (yes 77)")
+    assert "4 threads" not in text
+
+
+def test_others_on_cpus_that_it_may_not_use_take_nothing_from_it() -> None:
+    made = replace(CROWDED_BY_OTHERS, usable_busy_cpus=4.4, others=())
+    assert ids(node(made)) == []
+
+
+def test_programs_that_came_and_went_are_told() -> None:
+    made = replace(CROWDED_BY_OTHERS, others=(replace(STRESS, cpus=1.0),), usable_busy_cpus=7.9)
+    found = only(made, cpu=CpuFacts(online=tuple(range(16))))
+    assert found.evidence[2].value == (
+        "stress-ng (77) 1.0 CPUs and 2.5 CPUs by programs that came and went or are hidden from us"
+    )
+    assert not any("taskset" in command for command in found.remedy.commands)
+    assert "77" not in found.remedy.text
+
+
+def test_many_others_are_not_said_to_be_gone() -> None:
+    made = replace(CROWDED_BY_OTHERS, others=(replace(STRESS, cpus=0.5),) * 3)
+    assert only(made).evidence[2].value.endswith(" and 2.1 CPUs by other programs")
+
+
+def test_where_no_cpu_is_left_for_others_they_are_not_moved() -> None:
+    found = only(CROWDED_BY_OTHERS, cpu=CpuFacts(online=tuple(range(8))))
+    assert not any("taskset" in command for command in found.remedy.commands)
+
+
+@pytest.mark.parametrize(("ran", "raised"), [(0.33, False), (0.34, True)])
+def test_a_thread_that_seldom_wants_a_cpu_waits_for_something_else(
+    ran: float, raised: bool
+) -> None:
+    """dd: it ran for 17 % of the window, waited 15 % for a CPU, and for the disk else."""
+    made = engine(threads(1, ran, 0.16), usable=2, others=(STRESS,))
+    assert bool(judged(node(made))) is raised
+
+
+def test_what_waits_for_the_disk_does_not_want_for_cpus() -> None:
+    made = with_process(
+        replace(CROWDED, model_files=(model(cached=GIB),)),
+        major_faults=900, read_bytes=900_000_000,
+    )  # fmt: skip
+    assert "oversubscribed" not in ids(node(made))
+
+
+@pytest.mark.parametrize(
+    ("each", "text"),
+    [
+        (4, "Start each of its 2 processes with 2 threads: one for each CPU that it may use"),
+        (3, "Start each of its 2 processes with 2 threads: one for each CPU that it may use"),
+    ],
+)
+def test_several_processes_share_the_cpus(each: int, text: str) -> None:
+    running = [*threads(each, 0.5, 0.45), *threads(each, 0.5, 0.45, pid=4300)]
+    assert only(engine(running, usable=4)).remedy.text == text
+
+
+def test_processes_of_one_thread_are_run_in_smaller_number() -> None:
+    running = [thread for n in range(3) for thread in threads(1, 0.6, 0.35, pid=4300 + n)]
+    found = only(engine(running, usable=2))
+    assert found.remedy.text == "Run no more than 2 of its 3 processes that compute at a time"
+    assert found.remedy.commands == ()
+
+
+def test_an_engine_that_is_nice_lets_others_go_first() -> None:
+    found = only(replace(CROWDED_BY_OTHERS, nice=19))
+    assert "nice 19: others go first" in [each.value for each in found.evidence]
+    assert found.remedy.commands[0] == "sudo renice -n 0 -p 4242"
+    assert found.remedy.text.startswith("Let it have the priority of others. Stop or move")
 
 
 def test_the_slowest_thread_sets_the_pace() -> None:

@@ -148,6 +148,52 @@ def test_whose_quota_binds_first(
     assert (cpu.periods, cpu.throttled_periods, cpu.throttled_seconds) == (50, throttled, 2.0)
 
 
+def changed(directory: Path, before: str, after: str) -> tuple[CpuGroup | None, list[str]]:
+    """The group, and the gaps, where a group's cpu.max changes in the window."""
+    job: Tree = {
+        "sys/fs/cgroup/batch/cpu.max": "max 100000\n",
+        "sys/fs/cgroup/batch/job/cpu.stat": cpu_stat(100, 3, 50),
+        "sys/fs/cgroup/batch/job/cpu.stat.2": cpu_stat(150, 43, 2_000_050),
+    }
+    quota = directory / "sys/fs/cgroup/batch/job/cpu.max"
+    reader = Reader(plant({**V2, **job}, directory), "engine")
+    quota.write_text(before)
+    first = groups.find(reader, 77)
+    then = groups.counts(Moment(reader), first)
+    quota.write_text(after)
+    last = groups.later(reader, 77, first)
+    now = groups.counts(Moment(reader, 5.0), last)
+    return groups.cpu_group(last, then, now), [f"{gap.field} {gap.detail}" for gap in reader.gaps]
+
+
+SOURCE = "/sys/fs/cgroup/batch/job/cpu.max"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "cpus", "told"),
+    [
+        ("max 100000", "50000 100000", 0.5, f"none before, now 0.5 CPUs ({SOURCE})"),
+        ("50000 100000", "200000 100000", 2.0, f"0.5 CPUs before, now 2 CPUs ({SOURCE})"),
+        ("50000 100000", "max 100000", None, f"0.5 CPUs before, now none ({SOURCE})"),
+    ],
+)
+def test_a_quota_that_changes_is_told_as_it_is_at_the_end(
+    tmp_path: Path, before: str, after: str, cpus: float | None, told: str
+) -> None:
+    """What was counted is not of the one or of the other."""
+    group, gaps = changed(tmp_path, before, after)
+    field = "cpu_group" if cpus is None else "cpu_group.periods"
+    assert gaps == [f"{field} the quota changed while it was watched: {told}"]
+    assert (group and group.quota_cpus) == cpus
+    assert group is None or (group.periods, group.throttled_periods) == (None, None)
+
+
+def test_a_quota_that_stays_is_counted(tmp_path: Path) -> None:
+    group, gaps = changed(tmp_path, "50000 100000", "50000 100000")
+    assert group is not None
+    assert (group.periods, group.throttled_periods, gaps) == (50, 40, [])
+
+
 def test_a_group_that_is_gone_leaves_its_limits(tmp_path: Path) -> None:
     cpu, memory, _ = held(tmp_path, V2)
     assert cpu is not None

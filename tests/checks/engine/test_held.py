@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nodecheck.checks.engine import arguments, held, mappings, model_files
+from nodecheck.checks.engine import forms, held, mappings, model_files
 from nodecheck.checks.engine.held import Held, hold
 from nodecheck.machine import child, page_cache
 from nodecheck.machine.host import open_host
@@ -116,7 +116,7 @@ def test_secrets_stay(fake_engines: FakeEngines, monkeypatch: pytest.MonkeyPatch
         found = holds(engine.pid)
     assert secret not in str(found)
     assert found.environment["OMP_NUM_THREADS"] == "3"
-    assert set(found.environment) <= arguments.ENVIRONMENT
+    assert found.environment.keys() <= forms.ENVIRONMENT.keys()
 
 
 def as_nobody(work: Callable[[], Told]) -> Told:
@@ -327,14 +327,45 @@ def test_settings_that_contradict_each_other_are_none(tmp_path: Path) -> None:
 def test_an_engine_behind_a_script(tmp_path: Path) -> None:
     tree = {
         **process(7, "bash start.sh", OMP_NUM_THREADS="2", CUDA_VISIBLE_DEVICES="0"),
-        **process(8, "python3 /venv/bin/vllm serve q", 7, OMP_NUM_THREADS="8"),
+        **process(8, "python3 /venv/bin/vllm serve q/q", 7, OMP_NUM_THREADS="8"),
         **process(9, "VLLM::EngineCore", 8),
     }
     found = captured(tree, tmp_path, 7, 8, 9).held
     assert found.engine == "vllm"
-    assert found.command == ("python3", "/venv/bin/vllm", "serve", "q")
+    assert found.command == ("python3", "/venv/bin/vllm", "serve", "q/q")
     assert found.environment == {"OMP_NUM_THREADS": "8"}
     assert found.settings == {"threads": "8"}
+
+
+GROUPS = "14:freezer:/a/b\n0::/a/b\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "group", "by"),
+    [
+        ({"a/b/cgroup.events": "populated 1\nfrozen 1\n"}, "0::/a/b\n", "a/b/cgroup.events"),
+        ({"a/b/cgroup.events": "populated 1\nfrozen 0\n"}, "0::/a/b\n", None),
+        ({"freezer/a/b/freezer.state": "FROZEN\n"}, GROUPS, "freezer/a/b/freezer.state"),
+        ({"freezer/a/b/freezer.state": "THAWED\n"}, GROUPS, None),
+        ({}, GROUPS, None),
+        ({}, "", None),
+    ],
+)
+def test_frozen_by_its_control_group(
+    tmp_path: Path, files: dict[str, str], group: str, by: str | None
+) -> None:
+    tree: Tree = {
+        **process(7, "llama-server"),
+        "proc/7/cgroup": group,
+        "proc/mounts": (
+            "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"
+            "cgroup /sys/fs/cgroup/freezer cgroup rw,freezer 0 0\n"
+        ),
+        **{f"sys/fs/cgroup/{name}": text for name, text in files.items()},
+    }
+    reader = Reader(plant(tree, tmp_path), "engine")
+    assert held.frozen_by(reader, 7) == (by and f"/sys/fs/cgroup/{by}")
+    assert reader.gaps == []
 
 
 def test_another_program(tmp_path: Path) -> None:

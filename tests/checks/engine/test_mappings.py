@@ -193,6 +193,49 @@ def test_files_of_several_processes(tmp_path: Path) -> None:
     assert file.place == "/proc/8/root/m.gguf"
 
 
+@pytest.mark.parametrize(
+    ("root", "path", "place"),
+    [
+        ("/", "/m.gguf", "/proc/7/root/m.gguf"),
+        ("/srv/jail", "/srv/jail/m.gguf", "/proc/7/root/m.gguf"),
+        ("/srv/jail", "/srv/jailed/m.gguf", "/proc/7/map_files/1000-2000"),
+        ("/srv/jail", "/opt/m.gguf", "/proc/7/map_files/1000-2000"),
+    ],
+)
+def test_a_process_with_another_root(tmp_path: Path, root: str, path: str, place: str) -> None:
+    tree: Tree = {
+        "proc/7/maps": f"1000-2000 r--s 00000000 fd:01 9 {path}\n",
+        "proc/7/root": Link(root),
+    }
+    (file,) = mapped(captured(tree, tmp_path), 7)
+    assert (file.path, file.place) == (path, place)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may chroot")
+def test_a_real_chroot(tmp_path: Path) -> None:
+    jail = tmp_path / "jail"
+    jail.mkdir()
+    file_of(jail / "m.gguf")
+    file_of(tmp_path / "outside.gguf")
+    code = f"import os; os.chroot({str(jail)!r})\n{MAPS}"
+    opened_before = f"outside = open({str(tmp_path / 'outside.gguf')!r}, 'rb'); import mmap\n"
+    opened_before += "also = mmap.mmap(outside.fileno(), 0, prot=mmap.PROT_READ)\n"
+    with subprocess.Popen(
+        [sys.executable, "-c", opened_before + code, "/m.gguf"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        for path in (jail / "m.gguf", tmp_path / "outside.gguf"):
+            found = one_of(process.pid, path.stat().st_ino)
+            assert found.path == str(path)
+            with opened(found) as fd:
+                assert os.fstat(fd).st_ino == path.stat().st_ino
+        assert process.stdin is not None
+        process.stdin.close()
+
+
 def fds(*targets: str) -> Tree:
     return {f"proc/7/fd/{number}": Link(target) for number, target in enumerate(targets)}
 

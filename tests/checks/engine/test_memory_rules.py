@@ -23,6 +23,7 @@ from tests.checks.engine.engines import (
     limit,
     model,
     node,
+    process,
     threads,
     with_process,
 )
@@ -126,6 +127,47 @@ def test_what_came_back_to_its_own_group_counts_whatever_a_page_is() -> None:
 def test_its_own_groups_word_counts_before_the_nodes() -> None:
     made = replace(PAGING, memory_group=limit(2 * GIB, 0), file_refaults=900_000)
     assert ids(node(made)) == []
+
+
+@pytest.mark.parametrize("read_gib", [0.3, 0.7, 1.49])
+@pytest.mark.parametrize(
+    "first",
+    [
+        UNLIMITED,  # pages of other programs come back
+        replace(PAGING, memory_group=limit(8 * GIB, 200_000)),  # as in the group that it is in
+    ],
+)
+def test_what_has_not_read_its_files_once_reads_nothing_again(
+    first: EngineFacts, read_gib: float
+) -> None:
+    made = replace(first, model_files=(model(1.5 * GIB, cached=read_gib * GIB),))
+    made = with_process(made, read_total_bytes=int(read_gib * GIB))
+    assert ids(node(made)) == []
+    assert ids(node(with_process(made, read_total_bytes=int(1.5 * GIB)))) == ["paging"]
+
+
+def test_a_model_that_cannot_stay_was_in_memory_before_it_began() -> None:
+    """It has read little yet, and reads again what its group has thrown out."""
+    thrashed = with_process(PAGING, read_total_bytes=GIB)
+    assert ids(node(thrashed)) == ["paging"]
+    roomy = replace(thrashed, memory_group=limit(8 * GIB, 200_000))
+    assert ids(node(roomy, memory=MemoryFacts(total_bytes=3 * GIB))) == ["paging"]
+
+
+def test_the_nodes_pages_are_its_own_only_once_it_has_read_all() -> None:
+    made = with_process(UNLIMITED, read_total_bytes=3 * GIB)
+    assert ids(node(made, memory=MemoryFacts(total_bytes=3 * GIB))) == []
+    assert ids(node(with_process(UNLIMITED, read_total_bytes=None))) == []
+    assert ids(node(replace(UNLIMITED, model_files=()))) == []
+
+
+def test_the_sum_of_reads_is_of_all_its_processes() -> None:
+    """One of which it is not told may have read the rest."""
+    first = with_process(PAGING, read_total_bytes=GIB)
+    first = replace(first, memory_group=limit(8 * GIB, 200_000))
+    assert ids(node(first)) == []
+    hidden = replace(first, processes=(*first.processes, process(0.0, pid=4243)))
+    assert ids(node(hidden)) == ["paging"]
 
 
 def test_where_no_refaults_are_told_the_sum_of_reads_tells() -> None:

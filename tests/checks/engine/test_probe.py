@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 from nodecheck.checks.engine import probe as probing
 from nodecheck.checks.engine.facts import EngineFacts
 from nodecheck.checks.engine.probe import probe
+from nodecheck.machine import page_cache
 from nodecheck.machine.host import LiveHost, open_host
 from nodecheck.machine.reader import Reader
 from nodecheck.model import Gap, Reason
@@ -53,6 +56,33 @@ def test_an_engine_that_works(fake_engines: FakeEngines, tmp_path: Path) -> None
     assert process.gpu_files == ()
     assert process.cpu_seconds > 0
     assert [gap for gap in gaps if gap.reason is Reason.FAILED] == []
+
+
+def test_what_is_in_memory_is_counted_when_the_window_ends(
+    fake_engines: FakeEngines, tmp_path: Path
+) -> None:
+    model = tmp_path / "model.gguf"
+    model.write_bytes(b"GGUF" + bytes(32 << 20))
+    os.sync()
+    with fake_engines.running("--threads", "0", "--model", model) as engine, model.open() as file:
+        drop = threading.Timer(1.5, os.posix_fadvise, (file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED))
+        drop.start()
+        facts, _ = probed(engine.pid, 3.0)
+        drop.join()
+        left = page_cache.cached_bytes(file.fileno(), 0, 32 << 20)
+    (seen,) = facts.model_files
+    assert left is not None
+    assert left < 16 << 20
+    assert seen.cached_bytes == pytest.approx(left, abs=4 << 20)  # its head is read
+
+
+def test_an_engine_that_is_stopped(fake_engines: FakeEngines) -> None:
+    with fake_engines.running("--threads", "1") as engine:
+        os.kill(engine.pid, signal.SIGSTOP)
+        facts, _ = probed(engine.pid)
+        os.kill(engine.pid, signal.SIGCONT)
+    (process,) = facts.processes
+    assert (process.first_state, process.state) == ("T", "T")
 
 
 def test_an_engine_that_has_ended_and_waits_to_be_reaped() -> None:

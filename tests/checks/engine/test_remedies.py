@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from nodecheck.checks.engine import remedies
+from nodecheck.checks.engine.facts import CpuLibrary
 from nodecheck.checks.seen import Seen
 from nodecheck.checks.virt.facts import VirtFacts
 from nodecheck.units import GIB
@@ -16,6 +17,7 @@ OPTION = (
 )
 DOCKER = "docker update --memory=5g --memory-swap=5g <CONTAINER>"
 ALLOWED = "AllowedCPUs=8-15 AllowedMemoryNodes=1"
+TORCH = CpuLibrary(path="/v/torch/lib/libtorch_cpu.so", family="torch")
 SERVER = ("python3", "-m", "llama_cpp.server", "--model", "/models/model.gguf")
 
 
@@ -43,7 +45,10 @@ def run_as(engine: str | None, *command: str) -> Seen:
         (run_as("sglang"), ("SGLANG_CPU_OMP_THREADS_BIND=0-6",)),
         (node(replace(ON_CARD, engine="vllm")), ("OMP_NUM_THREADS=7",)),
         (node(replace(HEALTHY, engine="vllm", usable_cpus=None)), ("OMP_NUM_THREADS=7",)),
-        (run_as(None, "python3", "serve.py"), ("OMP_NUM_THREADS=7",)),
+        (run_as(None, "python3", "serve.py"), ()),  # ggml alone: it has no such variable
+        (node(replace(HEALTHY, engine=None, environment={"OMP_NUM_THREADS": "9"})),
+         ("OMP_NUM_THREADS=7",)),
+        (node(replace(HEALTHY, engine=None, libraries=(TORCH,))), ("OMP_NUM_THREADS=7",)),
     ],
 )  # fmt: skip
 def test_threads(seen: Seen, commands: tuple[str, ...]) -> None:
@@ -122,7 +127,6 @@ def test_nodes(seen: Seen, command: str) -> None:
          ("kubectl set resources deployment/<NAME> --limits=cpu=4",),
          ("kubectl set resources deployment/<NAME> --limits=memory=5Gi",)),
         ("/sys/fs/cgroup/cpu.max", None, (), ()),
-        ("/sys/fs/cgroup/cpu/mine/cpu.cfs_quota_us", None, (), ()),
     ],
 )  # fmt: skip
 def test_limits(
@@ -139,3 +143,45 @@ def test_a_build_for_the_card_and_for_the_cpu() -> None:
         assert command.startswith("CMAKE_ARGS=-DGGML_")
         assert command.endswith("--no-binary llama-cpp-python llama-cpp-python")
     assert remedies.gpu_build_commands(replace(made, engine="ollama"))[0] == "ollama ps"
+
+
+@pytest.mark.parametrize("container", [None, "docker", "kubernetes"])
+@pytest.mark.parametrize(
+    ("source", "command"),
+    [
+        ("/sys/fs/cgroup/cpu/mine/cpu.cfs_quota_us", "echo -1 > {}  # lifts it"),
+        ("/sys/fs/cgroup/mine/cpu.max", "echo max > {}  # lifts it"),
+        ("/sys/fs/cgroup/llama.service/mine/cpu.max", "echo max > {}  # lifts it"),
+    ],
+)
+def test_a_group_that_somebody_made_is_named(
+    source: str, command: str, container: str | None
+) -> None:
+    """No runtime and no unit changes it, in a container or out of it."""
+    seen = node(HEALTHY, virt=VirtFacts(container=container))
+    assert remedies.quota_commands(seen, source, 4) == (command.format(source),)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/unified/cpu.max",
+     "/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us"],
+)  # fmt: skip
+def test_a_containers_own_group_is_its_runtimes(source: str) -> None:
+    seen = node(HEALTHY, virt=VirtFacts(container="docker"))
+    assert remedies.quota_commands(seen, source, 4) == ("docker update --cpus=4 <CONTAINER>",)
+
+
+@pytest.mark.parametrize(
+    ("source", "command"),
+    [
+        ("/sys/fs/cgroup/mine/memory.max", ("echo 5368709120 > {}",)),
+        ("/sys/fs/cgroup/memory/mine/memory.limit_in_bytes", ("echo 5368709120 > {}",)),
+        ("/sys/fs/cgroup/memory/memory.stat hierarchical_memory_limit", (DOCKER,)),
+        ("/sys/fs/cgroup/memory/a/memory.stat hierarchical_memory_limit", (DOCKER,)),
+    ],
+)
+def test_a_memory_limit_is_raised_where_it_is_set(source: str, command: tuple[str, ...]) -> None:
+    seen = node(HEALTHY, virt=VirtFacts(container="docker"))
+    expected = tuple(each.format(source) for each in command)
+    assert remedies.memory_commands(seen, source, 4.2 * GIB) == expected

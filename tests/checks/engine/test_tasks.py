@@ -35,11 +35,14 @@ def here() -> Moment:
 
 def test_a_stat_line() -> None:
     found = parse_stat(
-        captures.stat(77, parent=12, faults=(5, 3), ticks=(100, 20), threads=9, start=41, cpu=2)
+        captures.stat(
+            77, parent=12, faults=(5, 3), ticks=(100, 20), threads=9, start=41, cpu=2, reaped=7
+        )
     )
     assert found is not None
     assert (found.name, found.state, found.parent) == ("llama-server", "S", 12)
     assert (found.minor_faults, found.major_faults, found.cpu_ticks) == (5, 3, 120)
+    assert found.reaped_ticks == 7
     assert (found.threads, found.start_ticks, found.cpu) == (9, 41, 2)
     assert not found.is_kernels
 

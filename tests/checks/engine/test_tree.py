@@ -6,9 +6,12 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from nodecheck.checks.engine import tree
 from nodecheck.checks.engine.tasks import Moment, processes
@@ -35,9 +38,21 @@ def family() -> Iterator[int]:
         try:
             assert shell.stdout is not None
             assert shell.stdout.readline() == "ready\n"
+            sleepers_run(shell.pid)
             yield shell.pid
         finally:
             os.killpg(shell.pid, 9)
+
+
+def sleepers_run(session: int) -> None:
+    """Wait for the sleepers: a shell's child has the shell's name until it becomes another."""
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        stats = processes(Moment(reader()))
+        if [stats[pid].name for pid in tree.below(stats, (session,))].count("sleep") == 2:
+            return
+        time.sleep(0.01)
+    pytest.fail("the sleepers did not begin")
 
 
 def names(pids: tuple[int, ...]) -> list[str]:

@@ -138,6 +138,12 @@ def test_a_kernel_without_schedstat(tmp_path: Path) -> None:
     assert (gap.field, gap.reason) == ("threads.delay_share", Reason.UNSUPPORTED)
 
 
+def test_the_state_at_both_ends(tmp_path: Path) -> None:
+    stopped: Tree = {"proc/77/stat.2": captures.stat(77, state="T")}
+    (process,) = captured(tmp_path, stopped).processes
+    assert (process.first_state, process.state) == ("S", "T")
+
+
 def test_a_process_that_was_started_meanwhile(tmp_path: Path) -> None:
     child: Tree = {
         "proc/90/stat.2": captures.stat(90, "runner", parent=77, ticks=(200, 0), faults=(7, 3)),
@@ -148,6 +154,7 @@ def test_a_process_that_was_started_meanwhile(tmp_path: Path) -> None:
     _, runner = captured(tmp_path, child).processes
     assert (runner.pid, runner.parent, runner.cpu_seconds) == (90, 77, 2.0)
     assert (runner.major_faults, runner.read_bytes, runner.read_total_bytes) == (3, 600, 600)
+    assert (runner.first_state, runner.state) == (None, "S")
 
 
 @pytest.mark.parametrize(
@@ -221,6 +228,55 @@ def test_another_process_of_the_same_id_counts_whole(tmp_path: Path) -> None:
         "proc/40/stat.2": captures.stat(40, "ld", ticks=(300, 0), start=9000),
     }
     assert [(o.name, o.cpus) for o in captured(tmp_path, files).others] == [("ld", 0.6)]
+
+
+def test_others_that_may_not_run_on_its_cpus_are_not_named(tmp_path: Path) -> None:
+    others: Tree = {"sys/devices/system/cpu/online": "0-7\n"}
+    for pid, used, cpus, cpu in ((40, 450, "4-7", 4), (41, 300, "3-7", 6), (42, 200, "4-7", 2)):
+        others |= {
+            f"proc/{pid}/stat": captures.stat(pid, "cc1"),
+            f"proc/{pid}/stat.2": captures.stat(pid, "cc1", ticks=(used, 0), cpu=cpu),
+            f"proc/{pid}/status.2": captures.status(pid, cpus=cpus),
+        }
+    seen = captured(tmp_path, others)
+    assert seen.usable_cpus == (0, 1, 2, 3)
+    assert [other.pid for other in seen.others] == [41, 42]
+
+
+def test_what_its_own_cpus_did(tmp_path: Path) -> None:
+    """A neighbour keeps CPU 3 busy, which the engine may not use."""
+    first, later = SERVER["proc/stat"], SERVER["proc/stat.2"]
+    assert isinstance(first, str)
+    assert isinstance(later, str)
+    each: Tree = {"sys/devices/system/cpu/online": "0-1\n"}
+    for end, text, ticks in (("", first, ((0, 0), (0, 0), (0, 0))),
+                             (".2", later, ((500, 0), (100, 300), (500, 0)))):  # fmt: skip
+        lines = [f"cpu{n} {busy} 0 0 {idle} 0 0 0 0 0 0" for n, (busy, idle) in enumerate(ticks)]
+        each[f"proc/stat{end}"] = "\n".join([text.splitlines()[0], *lines, "intr 5", ""])
+    assert captured(tmp_path / "a", each).usable_busy_cpus == pytest.approx(1.25)
+    assert captured(tmp_path / "b").usable_busy_cpus is None
+
+
+def test_what_it_started_and_reaped_is_its_own(tmp_path: Path) -> None:
+    """A worker that was there had run for 3 s, and one that nobody saw ran for 1.5 s."""
+    children: Tree = {
+        "proc/77/stat": captures.stat(77, ticks=(100, 50), reaped=40),
+        "proc/77/stat.2": captures.stat(77, ticks=(200, 50), reaped=40 + 320 + 150),
+        "proc/78/stat": captures.stat(78, "worker", parent=77, ticks=(300, 0)),
+    }
+    seen = captured(tmp_path, children)
+    assert [each.cpu_seconds for each in seen.processes] == pytest.approx([1.0 + 0.2 + 1.5, 0.0])
+
+
+def test_what_was_never_reaped_takes_nothing_away(tmp_path: Path) -> None:
+    gone: Tree = {"proc/78/stat": captures.stat(78, "worker", parent=77, ticks=(900, 0))}
+    assert captured(tmp_path, gone).processes[0].cpu_seconds == 10.0
+
+
+def test_how_nice_it_is(tmp_path: Path) -> None:
+    changed: Tree = {"proc/77/stat.2": captures.stat(77, nice=19)}
+    assert captured(tmp_path / "a", changed).nice == 19
+    assert captured(tmp_path / "b", {"proc/77/stat.2": ""}).nice is None
 
 
 def test_threads_that_are_many_are_told_as_far_as_they_ran(tmp_path: Path) -> None:

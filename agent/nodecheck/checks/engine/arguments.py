@@ -1,7 +1,7 @@
 """An engine's arguments and environment: what may be shown of them, and the settings that matter.
 
-Only flags and names that stand here are shown, with values that look like what they take: a key, a
-token or a password can come in any spelling, as a harmless one cannot. Sources: llama.cpp
+Only flags that stand here and names of forms.ENVIRONMENT are shown, with values of their form
+(forms.py). Sources: llama.cpp
 (common/arg.cpp, tools/llama-bench), llama-cpp-python (llama_cpp/server/settings.py), koboldcpp.py,
 ollama (llm/server.go, llm/llama_server.go), vLLM (engine/arg_utils.py, envs.py), SGLang
 (srt/server_args.py, srt/utils).
@@ -9,96 +9,120 @@ ollama (llm/server.go, llm/llama_server.go), vLLM (engine/arg_utils.py, envs.py)
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from nodecheck.checks.engine import engines
+from nodecheck.checks.engine import engines, forms
 from nodecheck.checks.engine.engines import LLAMA_CPP, LLAMA_CPP_PYTHON, OLLAMA, SGLANG, VLLM
+from nodecheck.checks.engine.forms import (
+    ENVIRONMENT,
+    LEFT_OUT,
+    NUMBERS,
+    SWITCH,
+    Form,
+    is_plain,
+    looks_like_key,
+)
 
 MOST_WORDS = 64
 """Of a command that is shown."""
 
-LEFT_OUT = "..."
-"""Stands for the value of a flag that is known and looks like something else."""
-
-_WORD = re.compile(r"[\w.,:;/+*=|~-]{0,100}")
-_TEXT = re.compile(r"[^\x00-\x1f\x7f@]{1,300}")
-_URL = re.compile(r"\w{2,}://")
-_NAME = re.compile(r"[\w.+/-]{1,200}")
-_ENVIRONMENT_VALUE = re.compile(r"[^\x00-\x1f\x7f@]{0,200}")
-
-_SWITCH, _TAKES, _TAKES_TEXT, _MAY_TAKE = "switch", "takes", "takes text", "may take"
-"""What follows a flag: nothing, a word, a path or the like, a word that is no flag."""
+_Flags = Mapping[str, Form | None]
+"""What follows a flag: a value, or nothing."""
 
 
-def _flags(kind: str, *names: str) -> dict[str, str]:
-    return dict.fromkeys(names, kind)
+def _flags(form: Form | None, *names: str) -> dict[str, Form | None]:
+    return dict.fromkeys(names, form)
 
 
-_OF_LLAMA = {
-    **_flags(_TAKES_TEXT, "-m", "--model", "-hf", "-hfr", "--hf-repo", "-md", "--model-draft",
-             "-ot", "--override-tensor"),
+_OF_LLAMA: _Flags = {
+    **_flags(forms.path, "-m", "--model", "-hf", "-hfr", "--hf-repo", "-md", "--model-draft"),
+    **_flags(forms.overrides, "-ot", "--override-tensor"),
     **_flags(
-        _TAKES, "-t", "--threads", "-tb", "--threads-batch", "-td", "--threads-draft", "-ngl",
-        "--gpu-layers", "--n-gpu-layers", "-ngld", "--gpu-layers-draft", "-dev", "--device", "-lm",
-        "--load-mode", "-ncmoe", "--n-cpu-moe", "-ncffn", "--n-cpu-ffn",
-        "-c", "--ctx-size", "-b", "--batch-size", "-ub", "--ubatch-size", "-np", "--parallel", "-C",
-        "--cpu-mask", "-Cr", "--cpu-range", "--cpu-strict", "--prio", "--poll", "-sm",
-        "--split-mode", "-ts", "--tensor-split", "-mg", "--main-gpu", "-ctk", "--cache-type-k",
-        "-ctv", "--cache-type-v", "-fit", "--fit", "-lzm", "--lazy-mode", "--port",
-        "--kv-cache-type",
+        NUMBERS, "-t", "--threads", "-tb", "--threads-batch", "-td", "--threads-draft", "-ngl",
+        "--gpu-layers", "--n-gpu-layers", "-ngld", "--gpu-layers-draft", "-ncmoe", "--n-cpu-moe",
+        "-ncffn", "--n-cpu-ffn", "-c", "--ctx-size", "-b", "--batch-size", "-ub", "--ubatch-size",
+        "-np", "--parallel", "-Cr", "--cpu-range", "--cpu-strict", "--prio", "--poll", "-ts",
+        "--tensor-split", "-mg", "--main-gpu", "--port",
     ),
-    **_flags(_MAY_TAKE, "--numa", "-fa", "--flash-attn", "-mmp", "--mmap", "-nkvo",
+    **_flags(forms.DEVICES, "-dev", "--device"),
+    **_flags(forms.MODE, "-lm", "--load-mode", "-lzm", "--lazy-mode"),
+    **_flags(forms.MASK, "-C", "--cpu-mask"),
+    **_flags(forms.SPLIT, "-sm", "--split-mode"),
+    **_flags(forms.CACHE_TYPE, "-ctk", "--cache-type-k", "-ctv", "--cache-type-v",
+             "--kv-cache-type"),
+    **_flags(SWITCH, "-fit", "--fit", "-fa", "--flash-attn", "-mmp", "--mmap", "-nkvo",
              "--no-kv-offload", "--repack", "--no-host"),
-    **_flags(_SWITCH, "--mlock", "--no-mmap", "-cmoe", "--cpu-moe", "-nr", "--no-repack",
+    **_flags(forms.NUMA, "--numa"),
+    **_flags(None, "--mlock", "--no-mmap", "-cmoe", "--cpu-moe", "-nr", "--no-repack",
              "-cb", "--cont-batching", "--embedding", "--multiuser-cache", "-dio", "--direct-io"),
 }  # fmt: skip
-_OF_KOBOLD = {
-    **_flags(_TAKES, "--gpulayers", "--contextsize", "--blasthreads", "--blasbatchsize",
-             "--tensor-split", "--maingpu", "--quantkv"),
-    **_flags(_MAY_TAKE, "--moecpu", "--usevulkan", "--usecublas", "--usecuda", "--flashattention"),
-    **_flags(_SWITCH, "--usemlock", "--usemmap", "--nommap", "--usecpu", "--noavx2", "--failsafe"),
+_OF_KOBOLD: _Flags = {
+    **_flags(NUMBERS, "--gpulayers", "--contextsize", "--blasthreads", "--blasbatchsize",
+             "--tensor-split", "--maingpu", "--quantkv", "--moecpu", "--usevulkan"),
+    **_flags(forms.CUBLAS, "--usecublas", "--usecuda"),
+    **_flags(SWITCH, "--flashattention"),
+    **_flags(None, "--usemlock", "--usemmap", "--nommap", "--usecpu", "--noavx2", "--failsafe"),
 }  # fmt: skip
-_OF_LLAMA_CPP_PYTHON = {
-    **_flags(_TAKES_TEXT, "--model"),
+_OF_LLAMA_CPP_PYTHON: _Flags = {
+    **_flags(forms.path, "--model"),
     **_flags(
-        _TAKES, "--n-threads", "--n-threads-batch", "--n-gpu-layers", "--use-mmap", "--use-mlock",
-        "--numa", "--n-ctx", "--n-batch", "--n-ubatch", "--split-mode", "--main-gpu",
-        "--tensor-split", "--offload-kqv", "--flash-attn", "--type-k", "--type-v", "--port",
+        NUMBERS, "--n-threads", "--n-threads-batch", "--n-gpu-layers", "--n-ctx", "--n-batch",
+        "--n-ubatch", "--main-gpu", "--tensor-split", "--type-k", "--type-v", "--port",
     ),
+    **_flags(SWITCH, "--use-mmap", "--use-mlock", "--offload-kqv", "--flash-attn"),
+    **_flags(forms.NUMA, "--numa"),
+    **_flags(forms.SPLIT, "--split-mode"),
 }  # fmt: skip
-_OF_VLLM = {
-    **_flags(_TAKES_TEXT, "--model"),
+_OF_BOTH: _Flags = {
     **_flags(
-        _TAKES, "--device", "--cpu-offload-gb", "--dtype", "-tp", "--tensor-parallel-size", "-pp",
-        "--pipeline-parallel-size", "-dp", "--data-parallel-size", "--gpu-memory-utilization",
-        "--max-model-len", "--max-num-seqs", "--max-num-batched-tokens", "--kv-cache-dtype", "-q",
-        "--quantization", "--swap-space", "--load-format", "--block-size", "--kv-offloading-size",
-        "--port", "--distributed-executor-backend",
+        NUMBERS, "--cpu-offload-gb", "--tensor-parallel-size", "--pipeline-parallel-size",
+        "--data-parallel-size", "--port",
     ),
-    **_flags(_SWITCH, "--enforce-eager", "--enable-prefix-caching", "--no-enable-prefix-caching",
+    **_flags(forms.DEVICES, "--device"),
+    **_flags(forms.NUMBER_TYPE, "--dtype"),
+    **_flags(forms.CACHE_TYPE, "--kv-cache-dtype"),
+    **_flags(forms.QUANTISATION, "--quantization"),
+    **_flags(forms.LOAD_FORMAT, "--load-format"),
+    **_flags(forms.path, "--model"),
+}  # fmt: skip
+_OF_VLLM: _Flags = {
+    **_OF_BOTH,
+    **_flags(
+        NUMBERS, "-tp", "-pp", "-dp", "--gpu-memory-utilization", "--max-model-len",
+        "--max-num-seqs", "--max-num-batched-tokens", "--swap-space", "--block-size",
+        "--kv-offloading-size",
+    ),
+    **_flags(forms.QUANTISATION, "-q"),
+    **_flags(forms.EXECUTOR, "--distributed-executor-backend"),
+    **_flags(None, "--enforce-eager", "--enable-prefix-caching", "--no-enable-prefix-caching",
              "--enable-expert-parallel", "--numa-bind", "--async-scheduling"),
 }  # fmt: skip
-_OF_SGLANG = {
-    **_flags(_TAKES_TEXT, "--model-path", "--model"),
+_OF_SGLANG: _Flags = {
+    **_OF_BOTH,
+    **_flags(forms.path, "--model-path"),
     **_flags(
-        _TAKES, "--device", "--cpu-offload-gb", "--numa-node", "--dtype", "--tp", "--tp-size",
-        "--tensor-parallel-size", "--dp", "--dp-size", "--data-parallel-size", "--pp", "--pp-size",
-        "--pipeline-parallel-size", "--mem-fraction-static", "--context-length",
-        "--max-running-requests", "--max-total-tokens", "--chunked-prefill-size", "--quantization",
-        "--kv-cache-dtype", "--attention-backend", "--hicache-ratio", "--hicache-size", "--port",
-        "--load-format",
+        NUMBERS, "--tp", "--tp-size", "--dp", "--dp-size", "--pp", "--pp-size",
+        "--mem-fraction-static", "--context-length", "--max-running-requests", "--max-total-tokens",
+        "--chunked-prefill-size", "--hicache-ratio", "--hicache-size",
     ),
-    **_flags(_SWITCH, "--disable-cuda-graph", "--disable-radix-cache", "--disable-overlap-schedule",
+    **_flags(forms.NUMA, "--numa-node"),
+    **_flags(forms.ATTENTION, "--attention-backend"),
+    **_flags(None, "--disable-cuda-graph", "--disable-radix-cache", "--disable-overlap-schedule",
              "--enable-hierarchical-cache", "--enable-torch-compile"),
 }  # fmt: skip
-_FLAGS: Mapping[str | None, Mapping[str, str]] = {
+FLAGS: Mapping[str | None, _Flags] = {
     LLAMA_CPP: {**_OF_LLAMA, **_OF_KOBOLD},
     OLLAMA: _OF_LLAMA,
     LLAMA_CPP_PYTHON: _OF_LLAMA_CPP_PYTHON,
     VLLM: _OF_VLLM,
     SGLANG: _OF_SGLANG,
 }
+
+_MAY_TAKE = frozenset(
+    ["--numa", "-fa", "--flash-attn", "-mmp", "--mmap", "-nkvo", "--no-kv-offload", "--repack",
+     "--no-host", "--moecpu", "--usevulkan", "--usecublas", "--usecuda", "--flashattention"]
+)  # fmt: skip
+"""Flags that can also stand alone: what follows is theirs where it has their form."""
 
 _SETTINGS = {
     **dict.fromkeys(("-t", "--threads", "--n-threads"), "threads"),
@@ -163,59 +187,22 @@ _ENVIRONMENT_FLAGS: Mapping[str | None, Mapping[str, str]] = {
 }
 """Names that stand for a flag; the flag itself comes before them."""
 
-ENVIRONMENT = frozenset(
-    [
-        "OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "OMP_DYNAMIC", "OMP_WAIT_POLICY",
-        "OMP_THREAD_LIMIT", "OMP_SCHEDULE", "OMP_MAX_ACTIVE_LEVELS", "OMP_NESTED", "OMP_STACKSIZE",
-        "GOMP_CPU_AFFINITY", "GOMP_SPINCOUNT", "GOMP_STACKSIZE", "KMP_AFFINITY", "KMP_BLOCKTIME",
-        "KMP_HW_SUBSET", "KMP_TPAUSE", "KMP_DYNAMIC_MODE", "KMP_FORKJOIN_BARRIER_PATTERN",
-        "KMP_PLAIN_BARRIER_PATTERN", "KMP_REDUCTION_BARRIER_PATTERN", "MKL_NUM_THREADS",
-        "MKL_DOMAIN_NUM_THREADS", "MKL_DYNAMIC", "MKL_ENABLE_INSTRUCTIONS", "MKL_CBWR",
-        "MKL_DEBUG_CPU_TYPE", "MKL_THREADING_LAYER", "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE",
-        "OPENBLAS_MAIN_FREE", "GOTO_NUM_THREADS", "GOTOBLAS_MAIN_FREE", "BLIS_NUM_THREADS",
-        "BLIS_ARCH_TYPE", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ONEDNN_CPU_ISA_HINTS",
-        "DNNL_CPU_ISA_HINTS", "ONEDNN_DEFAULT_FPMATH_MODE", "DNNL_DEFAULT_FPMATH_MODE",
-        "ATEN_CPU_CAPABILITY", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",
-        "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
-        "GPU_DEVICE_ORDINAL", "HSA_OVERRIDE_GFX_VERSION", "GGML_BACKEND_PATH",
-        "GGML_CPU_DISABLE_FUSION", "GGML_CPU_TILED_MM", "GGML_CUDA_DEVICES",
-        "GGML_CUDA_DISABLE_FUSION", "GGML_CUDA_DISABLE_GRAPHS", "GGML_CUDA_ENABLE_UNIFIED_MEMORY",
-        "GGML_CUDA_FORCE_CUBLAS", "GGML_CUDA_FORCE_MMQ", "GGML_CUDA_NO_PINNED",
-        "GGML_CUDA_REGISTER_HOST", "GGML_DISABLE_VULKAN", "GGML_KLEIDIAI_SME",
-        "GGML_OP_OFFLOAD_MIN_BATCH", "GGML_TOTAL_THREADS", "GGML_VK_VISIBLE_DEVICES",
-        "LLAMA_ARG_THREADS", "LLAMA_ARG_N_GPU_LAYERS", "LLAMA_ARG_DEVICE", "LLAMA_ARG_NUMA",
-        "LLAMA_ARG_MLOCK", "LLAMA_ARG_MMAP", "LLAMA_ARG_NO_MMAP", "LLAMA_ARG_LOAD_MODE",
-        "LLAMA_ARG_LAZY_MODE", "LLAMA_ARG_CPU_MOE", "LLAMA_ARG_N_CPU_MOE", "LLAMA_ARG_N_CPU_FFN",
-        "LLAMA_ARG_OVERRIDE_TENSOR", "LLAMA_ARG_MODEL", "LLAMA_ARG_CTX_SIZE", "LLAMA_ARG_BATCH",
-        "LLAMA_ARG_UBATCH", "LLAMA_ARG_N_PARALLEL", "LLAMA_ARG_FLASH_ATTN", "LLAMA_ARG_KV_OFFLOAD",
-        "LLAMA_ARG_NO_KV_OFFLOAD", "LLAMA_ARG_REPACK", "LLAMA_ARG_NO_REPACK", "LLAMA_ARG_NO_HOST",
-        "LLAMA_ARG_SPLIT_MODE", "LLAMA_ARG_TENSOR_SPLIT", "LLAMA_ARG_MAIN_GPU",
-        "LLAMA_ARG_CACHE_TYPE_K", "LLAMA_ARG_CACHE_TYPE_V", "LLAMA_ARG_FIT", "LLAMA_ARG_FIT_TARGET",
-        "LLAMA_ARG_FIT_CTX", "LLAMA_ARG_HF_REPO", "LLAMA_ARG_PORT", "OLLAMA_NUM_PARALLEL",
-        "OLLAMA_MAX_LOADED_MODELS", "OLLAMA_MAX_QUEUE", "OLLAMA_KEEP_ALIVE", "OLLAMA_LLM_LIBRARY",
-        "OLLAMA_FLASH_ATTENTION", "OLLAMA_KV_CACHE_TYPE", "OLLAMA_GPU_OVERHEAD",
-        "OLLAMA_SCHED_SPREAD", "OLLAMA_CONTEXT_LENGTH", "OLLAMA_MODELS", "OLLAMA_MAX_VRAM",
-        "OLLAMA_INTEL_GPU", "OLLAMA_VULKAN", "OLLAMA_NEW_ENGINE", "VLLM_CPU_OMP_THREADS_BIND",
-        "VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_NUM_OF_RESERVED_CPU", "VLLM_CPU_SGL_KERNEL",
-        "VLLM_TARGET_DEVICE", "VLLM_ATTENTION_BACKEND", "VLLM_SLEEP_WHEN_IDLE",
-        "VLLM_WORKER_MULTIPROC_METHOD", "SGLANG_USE_CPU_ENGINE", "SGLANG_CPU_OMP_THREADS_BIND",
-        "SGLANG_SET_CPU_AFFINITY", "GLIBC_TUNABLES", "MALLOC_ARENA_MAX", "TOKENIZERS_PARALLELISM",
-    ]
-)  # fmt: skip
-"""Names that are shown. None of them takes a key, a token or an address."""
-
 
 def environment(written: bytes, engine: str | None) -> dict[str, str]:
     """What may be shown of /proc/PID/environ."""
     found: dict[str, str] = {}
-    names = ENVIRONMENT | _ENVIRONMENT_FLAGS.get(engine, {}).keys()
     for entry in written.split(b"\0"):
         name, equals, value = entry.decode(errors="replace").partition("=")
-        if not equals or name not in names:
-            continue
-        if _ENVIRONMENT_VALUE.fullmatch(value) and not _URL.search(value):
-            found[name] = value
+        form = _form_of(name, engine)
+        if equals and form and (shown := form(value)) != LEFT_OUT:
+            found[name] = shown
     return found
+
+
+def _form_of(name: str, engine: str | None) -> Form | None:
+    """Of a variable that is known; of one that only this engine takes, it is that of its flag."""
+    flag = _ENVIRONMENT_FLAGS.get(engine, {}).get(name)
+    return ENVIRONMENT.get(name) or (FLAGS[engine].get(flag) if flag else None)
 
 
 def command(name: str, argv: Sequence[str], engine: str | None) -> tuple[str, ...]:
@@ -228,25 +215,21 @@ def command(name: str, argv: Sequence[str], engine: str | None) -> tuple[str, ..
 
 def _program(name: str, argv: Sequence[str]) -> Iterator[str]:
     """The program, the script that it runs and the command of that, where they are plain names."""
-    yield argv[0] if _NAME.fullmatch(argv[0]) else name
-    rest = argv[1:]
-    if engines.is_python(argv[0]):
+    program, rest = argv[0], argv[1:]
+    yield program if is_plain(program) else LEFT_OUT if looks_like_key(name) else name
+    if engines.is_python(program):
         place = engines.script_place(rest)
-        if place is None or not _NAME.fullmatch(rest[place]):
+        if place is None or not is_plain(rest[place]):
             return
         if place and rest[place - 1] == "-m":
             yield "-m"
-        yield rest[place]
-        rest = rest[place + 1 :]
+        program, rest = rest[place], rest[place + 1 :]
+        yield program
     if rest and rest[0] in ("serve", "start", "runner", "bench", "run-batch"):
         yield rest[0]
-        if rest[0] == "serve" and len(rest) > 1 and _is_model(rest[1]):
-            yield rest[1]
-
-
-def _is_model(word: str) -> bool:
-    """Of `vllm serve MODEL`."""
-    return bool(_NAME.fullmatch(word)) and not word.startswith("-")
+        is_vllm = program.rpartition("/")[2] == "vllm"
+        if is_vllm and rest[0] == "serve" and rest[1:] and not rest[1].startswith("-"):
+            yield forms.path(rest[1])
 
 
 def settings(argv: Sequence[str], told: Mapping[str, str], engine: str | None) -> dict[str, str]:
@@ -293,33 +276,25 @@ def _parsed(words: Sequence[str], engine: str | None) -> Iterator[tuple[str, str
 
     All else is passed over.
     """
-    known = _FLAGS.get(engine, {})
+    known = FLAGS.get(engine, {})
     place = 0
     while place < len(words):
         typed, equals, joined = words[place].partition("=")
         place += 1
         flag = typed.replace("_", "-") if typed.startswith("--") else typed
-        kind = known.get(flag)
-        if kind is None:
+        if flag not in known:
             continue
-        value = joined if equals else None
-        if not equals and place < len(words) and _takes(kind, words[place]):
+        form, value = known[flag], joined if equals else None
+        if not equals and place < len(words) and _takes(flag, form, words[place]):
             value = words[place]
             place += 1
-        yield typed, flag, _harmless(kind, value)
+        yield typed, flag, value and (form(value) if form else LEFT_OUT)
 
 
-def _takes(kind: str, following: str) -> bool:
-    if kind == _MAY_TAKE:
-        return bool(re.fullmatch(r"\w{1,20}", following))
-    return kind != _SWITCH
-
-
-def _harmless(kind: str, value: str | None) -> str | None:
-    if value is None:
-        return None
-    form = _TEXT if kind == _TAKES_TEXT else _WORD
-    return value if form.fullmatch(value) and not _URL.search(value) else LEFT_OUT
+def _takes(flag: str, form: Form | None, following: str) -> bool:
+    if form is None:
+        return False
+    return flag not in _MAY_TAKE or form(following) != LEFT_OUT
 
 
 def _shown(argv: Sequence[str], engine: str | None) -> Iterator[str]:

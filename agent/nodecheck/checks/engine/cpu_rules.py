@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nodecheck.checks.engine import remedies
-from nodecheck.checks.engine.facts import CpuGroup, EngineFacts, Thread
+from nodecheck.checks.engine.facts import OTHERS_NAMED, EngineFacts, Thread
+from nodecheck.checks.engine.memory_rules import waits_for_disk
 from nodecheck.checks.engine.signs import (
     computing,
     demand,
@@ -18,80 +19,27 @@ from nodecheck.checks.seen import Seen
 from nodecheck.model import Action, Evidence, Finding, Owner, Remedy, Severity
 from nodecheck.units import count, listed, percent, ranges
 
-_PUBLIC = "8 threads on 4 CPUs decoded at 0.27 tok/s and 4 threads at 12.07 (ollama#17916)"
+PRESSING_SHARE = 0.5
+"""A thread that wants a CPU for less of the window waits mostly for something else, such as a disk:
+it would gain little by a CPU of its own."""
+
+TOLD_CPUS = 0.1
+"""Less than this of others' work is not worth a word."""
 
 
-def throttled_quota(seen: Seen) -> Iterator[Finding]:
-    """engine.throttled_quota: a CPU quota stops it again and again."""
-    engine, limits = watched(seen), seen.policy.thresholds
-    group = engine.cpu_group if engine else None
-    share = throttled_share(engine) if engine else None
-    if engine is None or group is None or share is None:
-        return
-    if share < limits.engine_throttled_share or (group.periods or 0) < limits.throttled_periods_min:
-        return
-    if not _uses(seen, engine, group):
-        return
-    wanting = computing(seen)
-    budget = _budget(seen, group)
-    yield Finding(
-        id="engine.throttled_quota",
-        severity=_severity(seen),
-        subject=subject(engine),
-        summary=f"A quota of {cpus(group.quota_cpus)} stopped it in {percent(share)} of the "
-        "scheduler's periods" + (f": {_threads(wanting)}" if wanting else ""),
-        headline=f"A CPU quota of {group.quota_cpus:.3g} stops {_whose(wanting)}",
-        evidence=tuple(_quota_evidence(seen, engine, group)),
-        impact=_quota_impact(wanting, group),
-        remedy=_quota_remedy(seen, group, budget, len(wanting)),
-        owner=Owner.USER if len(wanting) > budget else Owner.OPERATOR,
-    )
-
-
-def _uses(seen: Seen, engine: EngineFacts, group: CpuGroup) -> bool:
-    """Whether the engine is among what the quota stops: a group may hold other programs too."""
-    return bool(computing(seen)) or (engine.cpus or 0) >= group.quota_cpus / 2
-
-
-def _severity(seen: Seen) -> Severity:
+def severity(seen: Seen) -> Severity:
     """Critical where the threads had next to nothing of the time that they wanted."""
     threads = computing(seen)
-    wanted, waited = sum(map(demand, threads)), _waited_together(threads)
+    wanted, waited = sum(map(demand, threads)), waited_together(threads)
     stalled = wanted and waited / wanted >= seen.policy.thresholds.engine_stalled_share
     return Severity.CRITICAL if stalled else Severity.WARNING
 
 
-def _waited_together(threads: list[Thread]) -> float:
+def waited_together(threads: list[Thread]) -> float:
     return sum(thread.delay_share or 0.0 for thread in threads)
 
 
-def _threads(threads: list[Thread]) -> str:
-    verb = "wants" if len(threads) == 1 else "want"
-    return f"{count(len(threads), 'thread')} {verb} to run"
-
-
-def _whose(threads: list[Thread]) -> str:
-    return f"its {len(threads)} threads" if len(threads) > 1 else "it"
-
-
-def _quota_evidence(seen: Seen, engine: EngineFacts, group: CpuGroup) -> Iterator[Evidence]:
-    stood = group.throttled_seconds
-    yield Evidence(
-        value=f"{group.throttled_periods} of {count(group.periods or 0, 'period')} throttled"
-        + (f", {stood:.1f} s of all its CPUs together" if stood else ""),
-        source=f"{group.source.rpartition('/')[0]}/cpu.stat",
-        expected=f"below {percent(seen.policy.thresholds.engine_throttled_share)}",
-        basis="policy engine_throttled_share",
-    )
-    yield Evidence(
-        value=f"quota over period {group.quota_cpus:.2f}, used {engine.cpus or 0:.2f} CPUs",
-        source=group.source,
-    )
-    if threads := computing(seen):
-        yield _thread_evidence(engine, threads)
-
-
-def _thread_evidence(engine: EngineFacts, threads: list[Thread]) -> Evidence:
+def thread_evidence(engine: EngineFacts, threads: list[Thread]) -> Evidence:
     """What the threads that compute had of CPUs, and how long they waited for one."""
     number = len(threads)
     ran = sum(thread.cpu_share for thread in threads) / number
@@ -105,83 +53,23 @@ def _thread_evidence(engine: EngineFacts, threads: list[Thread]) -> Evidence:
     )
 
 
-def _quota_impact(threads: list[Thread], group: CpuGroup) -> str:
-    waited = _waited_together(threads) / len(threads) if threads else 0.0
-    its = "Its thread" if len(threads) == 1 else "Its threads"
-    stood = f"{its} stood still for {percent(waited)} of the window. " if waited else ""
-    if len(threads) > max(1.0, group.quota_cpus):
-        return (
-            f"{stood}{count(len(threads), 'thread')} use up {cpus(group.quota_cpus)} early in each "
-            f"period and wait for each other at every layer: {_PUBLIC}"
-        )
-    return f"{stood}It gets no more than {cpus(group.quota_cpus)}, whatever it could use"
-
-
-def _quota_remedy(seen: Seen, group: CpuGroup, budget: int, wanting: int) -> Remedy:
-    raised = _up_to_all(seen, max(wanting, budget + 1))
-    can_raise = raised > group.quota_cpus
-    raise_it = remedies.quota_commands(seen, group.source, raised) if can_raise else ()
-    if wanting <= budget and wanting:
-        return _for_the_group(raised, raise_it) if can_raise else _apart()
-    whole = "s" if budget > 1 else ""
-    text = f"Start it with {count(budget, 'thread')}, the whole CPU{whole} of the quota"
-    if group.quota_cpus < 1:
-        text = f"Start it with {count(budget, 'thread')}"
-    least = "; even one thread needs a whole CPU" if group.quota_cpus < 1 else ""
-    return Remedy(
-        text=text + (f", or raise the quota to {count(raised, 'CPU')}{least}" if can_raise else ""),
-        action=Action.RESTART_ENGINE,
-        commands=(*remedies.thread_commands(seen, budget), *raise_it),
-        cost="Threads: one restart of the engine" + (". Quota: CPUs that others use" * can_raise),
-    )
-
-
-def _for_the_group(raised: int, commands: tuple[str, ...]) -> Remedy:
-    """Where other programs of the control group use up the quota."""
-    return Remedy(
-        text=f"Raise the quota to {count(raised, 'CPU')}: fewer threads cannot help",
-        action=Action.CHANGE_SETTING,
-        commands=commands,
-        cost="CPUs that others use",
-    )
-
-
-def _apart() -> Remedy:
-    return Remedy(
-        text="Move the other programs of its control group out of it: the quota is all that the "
-        "engine can use, and fewer threads cannot help",
-        action=Action.CHANGE_SETTING,
-        cost="The quota no longer binds the other programs",
-    )
-
-
-def _budget(seen: Seen, group: CpuGroup) -> int:
-    """Threads for which the quota is enough."""
-    return max(1, _up_to_all(seen, int(group.quota_cpus)))
-
-
-def _up_to_all(seen: Seen, number: int) -> int:
-    """So many CPUs, and no more than the engine may use, or the node has."""
-    engine, cpu = seen.facts.engine, seen.facts.cpu
-    most = len(engine.usable_cpus or ()) or cpu.logical_cpus
-    return min(number, most) if most else number
-
-
 def oversubscribed(seen: Seen) -> Iterator[Finding]:
     """engine.oversubscribed: its threads wait for CPUs that its own or others' threads have."""
     engine, limits = watched(seen), seen.policy.thresholds
     waited = longest_wait(seen)
     if engine is None or waited is None or waited < limits.engine_waited_share:
         return
-    threads, usable = computing(seen), len(engine.usable_cpus or ())
-    too_many = _outnumber(threads, usable)
+    threads, usable = _pressing(seen), len(engine.usable_cpus or ())
+    too_many = _outnumber(seen, threads, usable)
     others = other_cpus(engine)
-    told = percent(waited) if len(threads) == 1 else f"up to {percent(waited)}"
     if not usable or not (too_many or others >= limits.engine_waited_share):
         return
+    if waits_for_disk(seen):
+        return
+    told = percent(waited) if len(threads) == 1 else f"up to {percent(waited)}"
     yield Finding(
         id="engine.oversubscribed",
-        severity=_severity(seen),
+        severity=severity(seen),
         subject=subject(engine),
         summary=f"{_sharing(len(threads), usable)}{'' if too_many else ' with other programs'} and "
         f"waited {told} of the window for {'it' if usable == 1 else 'one'}",
@@ -189,9 +77,14 @@ def oversubscribed(seen: Seen) -> Iterator[Finding]:
         f"for CPUs{'' if too_many else ' that others use'}",
         evidence=tuple(_waiting_evidence(seen, engine, threads)),
         impact=_waiting_impact(waited, len(threads)),
-        remedy=_fewer(seen, usable) if too_many else _room(seen, engine, len(threads), others),
+        remedy=_fewer(seen, threads, usable) if too_many else _room(seen, engine, threads, others),
         owner=Owner.USER,
     )
+
+
+def _pressing(seen: Seen) -> list[Thread]:
+    """The threads whose pace the CPUs can set."""
+    return [thread for thread in computing(seen) if demand(thread) >= PRESSING_SHARE]
 
 
 def _sharing(threads: int, usable: int) -> str:
@@ -200,45 +93,67 @@ def _sharing(threads: int, usable: int) -> str:
 
 
 def longest_wait(seen: Seen) -> float | None:
-    """How long the computing thread that waited most did so, without what a quota can explain.
+    """How long the pressing thread that waited most did so, without what a quota can explain.
 
     The slowest sets the pace: threads meet at every layer. None where that is not known, or a
     quota whose effect was not counted may be the reason.
     """
     engine = seen.facts.engine
-    threads = computing(seen)
-    known = [t.delay_share for t in threads if t.delay_share is not None]
+    known = [t.delay_share for t in _pressing(seen) if t.delay_share is not None]
     if not known:
         return None
     stopped = throttled_share(engine)
     group = engine.cpu_group
-    if stopped is None and group is not None and group.quota_cpus < sum(map(demand, threads)):
+    if stopped is None and group is not None and group.quota_cpus < _wanted(computing(seen)):
         return None
     return max(0.0, max(known) - (stopped or 0.0))
 
 
-def _outnumber(threads: list[Thread], usable: int) -> bool:
-    """Whether on average more of its own threads wanted a CPU than it may use."""
-    return sum(map(demand, threads)) > usable
+def _wanted(threads: list[Thread]) -> float:
+    """How many of them wanted a CPU, on average."""
+    return sum(map(demand, threads))
+
+
+def _outnumber(seen: Seen, threads: list[Thread], usable: int) -> bool:
+    """Whether more of its own threads compute than it may use CPUs.
+
+    Where its setting asks for the best number already, only a second pool of threads is too many.
+    """
+    known = _set_threads(seen.facts.engine)
+    most = 2 * known - 1 if known and known == best_threads(seen, usable) else usable
+    return len(threads) > max(usable, most) and _wanted(threads) > usable
+
+
+def _set_threads(engine: EngineFacts) -> int | None:
+    """The number of threads that its setting asks for."""
+    setting = engine.settings.get("threads", "")
+    return int(setting) if setting.isascii() and setting.isdigit() else None
 
 
 def other_cpus(engine: EngineFacts) -> float:
-    """CPUs that programs beside it kept busy, as far as they are known."""
+    """CPUs, of those that it may use, that programs beside it kept busy, as far as is known."""
+    own = engine.cpus or 0.0
+    if engine.usable_busy_cpus is not None:
+        return max(0.0, engine.usable_busy_cpus - own)
     named = sum(other.cpus for other in engine.others)
-    return max(named, (engine.busy_cpus or 0.0) - (engine.cpus or 0.0))
+    return max(named, (engine.busy_cpus or 0.0) - own)
 
 
 def other_evidence(engine: EngineFacts) -> Iterator[Evidence]:
-    """Who else used the node's CPUs."""
+    """Who else used its CPUs."""
+    rest = other_cpus(engine) - sum(other.cpus for other in engine.others)
+    gone = "programs that came and went or are hidden from us"
     if engine.others:
-        named = [f"{o.name} ({o.pid}) {o.cpus:.1f} CPUs" for o in engine.others]
-        yield Evidence(value=listed(named, most=3), source="/proc/*/stat")
+        named = listed([f"{o.name} ({o.pid}) {o.cpus:.1f} CPUs" for o in engine.others], most=3)
+        who = gone if len(engine.others) < OTHERS_NAMED else "other programs"
+        more = f" and {rest:.1f} CPUs by {who}" if rest >= TOLD_CPUS else ""
+        yield Evidence(value=named + more, source="/proc/*/stat")
     elif engine.busy_cpus is not None:
-        yield Evidence(value=f"others kept {other_cpus(engine):.1f} CPUs busy", source="/proc/stat")
+        yield Evidence(value=f"{gone} kept {rest:.1f} CPUs busy", source="/proc/stat")
 
 
 def _waiting_evidence(seen: Seen, engine: EngineFacts, threads: list[Thread]) -> Iterator[Evidence]:
-    part = _thread_evidence(engine, threads)
+    part = thread_evidence(engine, threads)
     yield Evidence(
         value=part.value,
         source=part.source,
@@ -247,11 +162,17 @@ def _waiting_evidence(seen: Seen, engine: EngineFacts, threads: list[Thread]) ->
     )
     yield Evidence(
         value=f"{'CPU' if len(engine.usable_cpus or ()) == 1 else 'CPUs'} "
-        f"{ranges(engine.usable_cpus or ())}; on average {sum(map(demand, threads)):.1f} threads "
+        f"{ranges(engine.usable_cpus or ())}; on average {_wanted(threads):.1f} threads "
         "wanted one",
         source=f"/proc/{engine.pid}/status Cpus_allowed_list",
     )
     yield from other_evidence(engine)
+    if engine.nice and engine.nice > 0:
+        yield Evidence(
+            value=f"nice {engine.nice}: others go first",
+            source=f"/proc/{engine.pid}/stat",
+            expected="nice 0",
+        )
     pushed = known_sum(thread.involuntary_switches for thread in threads)
     if pushed:
         yield Evidence(
@@ -284,13 +205,22 @@ def best_threads(seen: Seen, usable: int) -> int:
     return max(1, min(best, int(group.quota_cpus)) if group else best)
 
 
-def _fewer(seen: Seen, usable: int) -> Remedy:
-    number = best_threads(seen, usable)
-    each = f", one for each {_of_what(seen, number, usable)}" if number > 1 else ""
+def _fewer(seen: Seen, threads: list[Thread], usable: int) -> Remedy:
+    """Fewer than it has: of several processes each has its share."""
+    best, processes = best_threads(seen, usable), len({thread.pid for thread in threads})
+    number = max(1, best // processes)
+    if processes == len(threads) > 1:
+        text = f"Run no more than {best} of its {processes} processes that compute at a time"
+    elif processes > 1:
+        each = f": one for each {_of_what(seen, best, usable)}" if best >= processes else ""
+        text = f"Start each of its {processes} processes with {count(number, 'thread')}{each}"
+    else:
+        each = f", one for each {_of_what(seen, best, usable)}" if best > 1 else ""
+        text = f"Start it with {count(number, 'thread')}{each}"
     return Remedy(
-        text=f"Start it with {count(number, 'thread')}{each}",
+        text=text,
         action=Action.RESTART_ENGINE,
-        commands=remedies.thread_commands(seen, number),
+        commands=remedies.thread_commands(seen, number) if processes < len(threads) else (),
         cost="One restart of the engine",
     )
 
@@ -302,14 +232,14 @@ def _of_what(seen: Seen, number: int, usable: int) -> str:
     return "core that it may use" if is_cores else "whole CPU of its quota"
 
 
-def _room(seen: Seen, engine: EngineFacts, threads: int, others: float) -> Remedy:
+def _room(seen: Seen, engine: EngineFacts, threads: list[Thread], others: float) -> Remedy:
     usable = len(engine.usable_cpus or ())
     left = max(1, min(best_threads(seen, usable), usable - round(others + 0.4)))
-    who = f" ({listed([f'{o.name} {o.pid}' for o in engine.others], most=3)})"
-    moved = (f"taskset -acp <CPUS> {engine.others[0].pid}",) if engine.others else ()
-    text = f"Stop or move the other programs{who if engine.others else ''}"
+    moved = (*_reniced(engine), *moved_away(seen, engine, others))
+    text = _make_room(engine, others)
     cost = "What the other programs do takes longer"
-    if left >= threads:
+    has = min(len(threads), _set_threads(engine) or len(threads))
+    if left >= has or len({thread.pid for thread in threads}) > 1:
         return Remedy(text=text, action=Action.CHANGE_SETTING, commands=moved, cost=cost)
     return Remedy(
         text=f"{text}, or start the engine with the "
@@ -318,6 +248,28 @@ def _room(seen: Seen, engine: EngineFacts, threads: int, others: float) -> Remed
         commands=(*moved, *remedies.thread_commands(seen, left)),
         cost=f"{cost}, or one restart of the engine",
     )
+
+
+def _make_room(engine: EngineFacts, others: float) -> str:
+    """What to do with the others, by name where those explain half of their work."""
+    first = "Let it have the priority of others. " if _reniced(engine) else ""
+    named = [f"{other.name} {other.pid}" for other in engine.others]
+    explained = sum(other.cpus for other in engine.others) >= others / 2
+    who = f" ({listed(named, most=3)})" if named and explained else ""
+    return f"{first}Stop or move the other programs{who}"
+
+
+def _reniced(engine: EngineFacts) -> tuple[str, ...]:
+    """How it gets the priority back that it was started without."""
+    return (f"sudo renice -n 0 -p {engine.pid}",) if engine.nice and engine.nice > 0 else ()
+
+
+def moved_away(seen: Seen, engine: EngineFacts, others: float) -> tuple[str, ...]:
+    """How the busiest goes to CPUs that the engine may not use, if it explains the half."""
+    left = set(seen.facts.cpu.online or ()) - set(engine.usable_cpus or ())
+    if not left or not engine.others or engine.others[0].cpus < others / 2:
+        return ()
+    return (f"taskset -acp {ranges(left)} {engine.others[0].pid}",)
 
 
 def cpus(number: float) -> str:

@@ -6,6 +6,9 @@ import msgspec
 
 from nodecheck.model import Struct
 
+OTHERS_NAMED = 3
+"""So many other programs are told, the busiest."""
+
 
 class Thread(Struct, frozen=True, kw_only=True):
     """A thread that ran in the window. Shares are of the window, 0 to 1.
@@ -44,8 +47,9 @@ class CpuLibrary(Struct, frozen=True, kw_only=True):
 class ModelFile(Struct, frozen=True, kw_only=True):
     """A file of weights that a process maps. `path` is as the process sees it.
 
-    `cached_bytes` is how much of the file lies in memory, whoever brought it there; None where the
-    kernel does not tell us. `weight_type` is what most of a GGUF file is stored as.
+    `cached_bytes` is how much of the file lies in memory, whoever brought it there, at the end of
+    the window, or at its begin where the engine ended; None where the kernel does not tell us.
+    `weight_type` is what most of a GGUF file is stored as.
     """
 
     path: str
@@ -58,10 +62,14 @@ class ModelFile(Struct, frozen=True, kw_only=True):
 class Process(Struct, frozen=True, kw_only=True):
     """A process of the tree. Members without "total" that count are of the window.
 
-    `cpu_seconds` is what all its threads ran. `major_faults` had to wait for a disk. `read_bytes`
-    came from storage, `read_total_bytes` since it began. `numa_bytes` is where its memory lies, by
-    NUMA node; read only where there are several. `gpu_files` are the device files of accelerators
-    that it has open, None where that is hidden from us.
+    `cpu_seconds` is what all its threads ran; that of the root process has also what the engine
+    started and what ended before anybody looked at it. `major_faults` had to wait for a disk.
+    `read_bytes` came from storage, `read_total_bytes` since it began. `first_state` and `state` are
+    the kernel's letters of what its first thread did at both ends of the window (R runs, S sleeps,
+    D waits in the kernel, T stopped, t traced), the first None where it began meanwhile.
+    `numa_bytes` is where its memory lies, by NUMA node; read only where there are several.
+    `gpu_files` are the device files of accelerators that it has open, None where that is hidden
+    from us.
     """
 
     pid: int
@@ -70,6 +78,8 @@ class Process(Struct, frozen=True, kw_only=True):
     thread_count: int = 0
     cpu_seconds: float = 0.0
     ended: bool = False
+    first_state: str | None = None
+    state: str | None = None
     allowed_cpus: tuple[int, ...] | None = None
     allowed_nodes: tuple[int, ...] | None = None
     major_faults: int | None = None
@@ -126,7 +136,7 @@ class CardUse(Struct, frozen=True, kw_only=True):
 
 
 class OtherProcess(Struct, frozen=True, kw_only=True):
-    """A process that is not the engine's, and how many CPUs it used in the window."""
+    """One that is not the engine's and may run on its CPUs; how many it used in the window."""
 
     pid: int
     name: str
@@ -143,11 +153,13 @@ class EngineFacts(Struct, frozen=True, kw_only=True):
     `command` is the program with the arguments that are known to be harmless; `settings` are those
     that matter, by one name for all engines (threads, gpu_layers, mlock, mmap, numa, device,
     cpu_offload), from its arguments or its environment. `environment` holds names of an allow-list.
-    `threads` are those that ran, the busiest first, `thread_count` all of them. `usable_cpus` are
-    the online ones on which those that compute may run, or the root process where none does.
-    `steal_share` is what the hypervisor took of the node's CPUs, `busy_cpus` how many of the node's
-    were busy, the engine's own work included. `file_refaults` are the node's, in pages of
-    `page_bytes`, as those of its memory group.
+    `threads` are those that ran, the busiest first, `thread_count` all of them. `nice` is that of
+    its first process. `usable_cpus` are the online ones on which those that compute may run, or the
+    root process where none does. `steal_share` is what the hypervisor took of the node's CPUs,
+    `busy_cpus` how many of the node's were busy, `usable_busy_cpus` how many of the usable ones,
+    the engine's own work included in both; `others` are those of other programs that may be on the
+    usable ones. `file_refaults` are the node's, in pages of `page_bytes`, as those of its memory
+    group. `frozen_by` is the file that says that its control group is frozen.
     """
 
     state: str | None = None
@@ -160,9 +172,11 @@ class EngineFacts(Struct, frozen=True, kw_only=True):
     processes: tuple[Process, ...] = ()
     threads: tuple[Thread, ...] = ()
     thread_count: int | None = None
+    nice: int | None = None
     usable_cpus: tuple[int, ...] | None = None
     cpu_group: CpuGroup | None = None
     memory_group: MemoryGroup | None = None
+    frozen_by: str | None = None
     file_refaults: int | None = None
     page_bytes: int | None = None
     libraries: tuple[CpuLibrary, ...] = ()
@@ -170,6 +184,7 @@ class EngineFacts(Struct, frozen=True, kw_only=True):
     cards: tuple[CardUse, ...] = ()
     others: tuple[OtherProcess, ...] = ()
     busy_cpus: float | None = None
+    usable_busy_cpus: float | None = None
     steal_share: float | None = None
 
     @property

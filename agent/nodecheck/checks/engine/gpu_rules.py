@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nodecheck.checks.engine import remedies
-from nodecheck.checks.engine.cpu_rules import best_threads, gain_of, other_evidence
+from nodecheck.checks.engine.cpu_rules import (
+    best_threads,
+    gain_of,
+    moved_away,
+    other_cpus,
+    other_evidence,
+)
 from nodecheck.checks.engine.doing import is_loading
 from nodecheck.checks.engine.facts import EngineFacts, Thread
 from nodecheck.checks.engine.memory_rules import memory_rate
@@ -308,10 +314,9 @@ def _leave_room(seen: Seen, engine: EngineFacts) -> Remedy:
             commands=remedies.thread_commands(seen, number),
             cost="One restart of the engine",
         )
-    moved = (f"taskset -acp <CPUS> {engine.others[0].pid}",) if engine.others else ()
     return Remedy(
         text="Stop or move the other programs, or give the engine CPUs of its own",
         action=Action.CHANGE_SETTING,
-        commands=moved,
+        commands=moved_away(seen, engine, other_cpus(engine)),
         cost="What the other programs do takes longer",
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from nodecheck.checks.engine.facts import CpuGroup, MemoryGroup
 from nodecheck.checks.engine.others import refaults, rise
 from nodecheck.checks.engine.tasks import NANOSECONDS, Moment
@@ -25,7 +27,7 @@ class Groups(Struct, frozen=True):
 class Counts(Struct, frozen=True):
     """The counters of the groups: of each quota's cpu.stat, and of the memory limit's group."""
 
-    cpu: tuple[dict[str, int], ...] = ()
+    cpu: dict[Quota, dict[str, int]] = msgspec.field(default_factory=dict)
     file_refaults: int | None = None
     limit_hits: int | None = None
 
@@ -43,14 +45,34 @@ def find(reader: Reader, pid: int) -> Groups:
     return Groups(quotas(reader, cpu, "cpu_group"), memory_limit.smallest(reader, memory))
 
 
+def later(reader: Reader, pid: int, before: Groups) -> Groups:
+    """The quotas at the end of the window. Where one changed nobody counted what it did.
+
+    Gaps: cpu_group.periods, cpu_group where none is left.
+    """
+    found = find(Reader(reader.host, reader.check), pid).quotas
+    was, now = ({each.source: each.cpus for each in ends} for ends in (before.quotas, found))
+    for source in {**was, **now}:
+        if was.get(source) != now.get(source):
+            told = f"{_cpus(was.get(source))} before, now {_cpus(now.get(source))} ({source})"
+            detail = f"the quota changed while it was watched: {told}"
+            reader.gap("cpu_group.periods" if source in now else "cpu_group", Reason.FAILED, detail)
+    return msgspec.structs.replace(before, quotas=found)
+
+
+def _cpus(number: float | None) -> str:
+    return "none" if number is None else f"{number:g} CPU{'' if number == 1 else 's'}"
+
+
 def counts(moment: Moment, groups: Groups) -> Counts:
     """What the groups have counted since they were made; nothing of one that is gone."""
     directory, _, file = (groups.memory.source or "").rpartition("/")
     statistics = counters(moment.text(f"{directory}/memory.stat") or "") if directory else {}
     return Counts(
-        cpu=tuple(
-            counters(moment.text(f"{quota.directory}/cpu.stat") or "") for quota in groups.quotas
-        ),
+        cpu={
+            quota: counters(moment.text(f"{quota.directory}/cpu.stat") or "")
+            for quota in groups.quotas
+        },
         file_refaults=refaults(statistics),
         limit_hits=None if _INHERITED in file else _hits(moment, directory),
     )
@@ -69,8 +91,8 @@ def cpu_group(groups: Groups, before: Counts, after: Counts) -> CpuGroup | None:
     One above that others share can bind before the process's own.
     """
     found = [
-        _between(quota, then, now)
-        for quota, then, now in zip(groups.quotas, before.cpu, after.cpu, strict=True)
+        _between(quota, before.cpu.get(quota, {}), after.cpu.get(quota, {}))
+        for quota in groups.quotas
     ]
     return min(found, key=lambda group: (-_throttled_share(group), group.quota_cpus), default=None)
 

@@ -13,13 +13,13 @@ from nodecheck.checks.engine.engines import LLAMA_CPP, LLAMA_CPP_PYTHON, engine_
 from nodecheck.checks.engine.facts import CpuLibrary, ModelFile
 from nodecheck.checks.engine.mappings import Mapped
 from nodecheck.checks.engine.tasks import Moment
-from nodecheck.machine import child
+from nodecheck.machine import cgroups, child
 from nodecheck.machine.child import Outcome
 from nodecheck.machine.reader import Reader
 from nodecheck.machine.tree import UnreadableError
 from nodecheck.model import Reason, Struct
 
-__all__ = ["Held", "HeldProcess", "engine_of", "hold"]
+__all__ = ["Held", "HeldProcess", "Later", "engine_of", "frozen_by", "hold", "hold_later"]
 
 T = TypeVar("T")
 
@@ -31,6 +31,9 @@ MOST_PROCESSES = 512
 
 _OWN_GGML = (LLAMA_CPP, LLAMA_CPP_PYTHON)
 """Engines that compute in the very process that is known by their name."""
+
+_FREEZERS = {"cgroup.events": "frozen 1", "freezer.state": "FROZEN"}
+"""Files of a control group, and a line by which they tell that it, or one above it, is frozen."""
 
 _NODES = "/sys/devices/system/node/has_memory"
 
@@ -56,6 +59,13 @@ class Held(Struct, frozen=True, kw_only=True):
     libraries: tuple[CpuLibrary, ...] = ()
     model_files: tuple[ModelFile, ...] = ()
     processes: dict[int, HeldProcess] = msgspec.field(default_factory=dict)
+
+
+class Later(Struct, frozen=True, kw_only=True):
+    """What is to be seen when the window ends, as facts.EngineFacts says it."""
+
+    model_files: tuple[ModelFile, ...] = ()
+    frozen_by: str | None = None
 
 
 class _Look(Struct, frozen=True, kw_only=True):
@@ -149,6 +159,32 @@ def hold(reader: Reader, pids: Sequence[int]) -> Held:
             for look in looks
         },
     )
+
+
+def hold_later(reader: Reader, pids: Sequence[int]) -> Later:
+    """What these processes hold when they have been watched. No gaps: those of `hold` stand."""
+    asking = _Asking(Reader(reader.host, reader.check))
+    some = pids[:MOST_PROCESSES]
+    files = mappings.once(asking.ask((), pid, mappings.mapped) or () for pid in some)
+    weights = [file for file in files if model_files.is_model(file)]
+    works = {"model_files": lambda: _of_models(weights)} if weights and reader.host.live else {}
+    outcomes = child.gather(works, _Files, LOOK_SECONDS).values()
+    told = next((each.value for each in outcomes if each.value is not None), _Files())
+    frozen = (frozen_by(reader, pid) for pid in some)
+    return Later(model_files=told.model_files or (), frozen_by=next(filter(None, frozen), None))
+
+
+def frozen_by(reader: Reader, pid: int) -> str | None:
+    """The file that says that a process's control group is frozen; None where none does."""
+    membership = cgroups.parse_membership(reader.text(f"/proc/{pid}/cgroup", None) or "")
+    mounts = cgroups.read_mounts(reader) if membership.paths else []
+    for controller in ("freezer", cgroups.V2):
+        found = cgroups.groups(reader, membership, mounts, controller)
+        for name, line in _FREEZERS.items() if found else ():
+            path = f"{found.directories[0]}/{name}" if found else ""
+            if line in (reader.text(path, None) or "").splitlines():
+                return path
+    return None
 
 
 def _is_ggml(library: CpuLibrary) -> bool:

@@ -30,7 +30,7 @@ _LOCKED = re.compile(r"^Max locked memory +(\d{1,19}|unlimited) ", re.MULTILINE)
 class Mapped(Struct, frozen=True, kw_only=True):
     """A file that a process maps.
 
-    `path` is as the process sees it, `place` where we open it. `mapped_bytes` are those of all its
+    `path` is as maps has it, `place` where we open it. `mapped_bytes` are those of all its
     mappings together; one of them can be executed where `is_code`. `device` is major and minor.
     """
 
@@ -56,8 +56,9 @@ class Mapped(Struct, frozen=True, kw_only=True):
 def mapped(reader: Reader, pid: int) -> tuple[Mapped, ...]:
     """Files that a process maps, each once. Raises UnreadableError."""
     found: dict[tuple[int, int, int], Mapped] = {}
+    root = _root(reader, pid)
     for line in _MAPPING.finditer(reader.host.read_bytes(f"/proc/{pid}/maps")):
-        each = _mapped(pid, line)
+        each = _mapped(pid, root, line)
         before = found.get(each.key)
         if before is None:
             found[each.key] = each
@@ -74,15 +75,24 @@ def mapped(reader: Reader, pid: int) -> tuple[Mapped, ...]:
     return tuple(found.values())
 
 
-def _mapped(pid: int, line: re.Match[bytes]) -> Mapped:
+def _root(reader: Reader, pid: int) -> bytes:
+    """Where a chroot lies, seen from our root as mapped files are; b"" where there is none."""
+    link = _link(reader, f"/proc/{pid}/root")
+    is_known = link is not None and link != f"/proc/{pid}/root"  # a capture may lack it
+    return os.fsencode(link or "").rstrip(b"/") if is_known else b""
+
+
+def _mapped(pid: int, root: bytes, line: re.Match[bytes]) -> Mapped:
     start, end = int(line[1], 16), int(line[2], 16)
     written = line[7].replace(rb"\012", b"\n")  # the one character that the kernel rewrites
     path = written.removesuffix(_DELETED)
     is_deleted = path != written
     place = f"/proc/{pid}/map_files/{start:x}-{end:x}"
+    if path.startswith(root + b"/") and not is_deleted:
+        place = f"/proc/{pid}/root{os.fsdecode(path[len(root) :])}"
     return Mapped(
         path=shown(path),
-        place=place if is_deleted else f"/proc/{pid}/root{os.fsdecode(path)}",
+        place=place,
         device=(int(line[4], 16), int(line[5], 16)),
         inode=int(line[6]),
         mapped_bytes=max(0, end - start),

@@ -87,8 +87,9 @@ def rereads(seen: Seen) -> bool:
     """Whether what it reads of files is what it had before.
 
     Pages that come back are told by the kernel: of its control group, else of the node, where they
-    may be another program's unless it reads as much itself. A model that was changed for another
-    reads more than its files hold too, so that sum counts only where nothing else is known.
+    may be another program's unless it reads as much itself, and has read all of its files. Where
+    they have room it has nothing again before that. A model that was changed for another reads more
+    than its files hold too, so that sum counts only where nothing else is known.
     """
     engine, limits = seen.facts.engine, seen.policy.thresholds
     ours = engine.memory_group.file_refaults if engine.memory_group else None
@@ -98,12 +99,31 @@ def rereads(seen: Seen) -> bool:
         total = known_sum(process.read_total_bytes for process in engine.processes)
         size = model_bytes(engine)
         return bool(total and size) and (total or 0) >= limits.engine_reread_factor * (size or 0)
+    whole = _has_read_all(engine)
+    if (ours is None and not whole) or (whole is False and _has_room(seen)):
+        return False
     rate = back / (engine.seconds or 1.0)
     if rate < limits.refaults_per_second_min:
         return False
     if read is None or engine.page_bytes is None:
         return ours is not None
     return rate * engine.page_bytes >= limits.engine_refault_share * read
+
+
+def _has_read_all(engine: EngineFacts) -> bool | None:
+    """Whether it had as much from storage as its files hold, since it began."""
+    totals, size = [p.read_total_bytes for p in engine.processes], model_bytes(engine)
+    if size is None or None in totals:
+        return None
+    return (known_sum(totals) or 0) >= size
+
+
+def _has_room(seen: Seen) -> bool:
+    """Whether its model files may all lie in memory at once, as far as limits are known."""
+    engine = seen.facts.engine
+    limit = engine.memory_group.limit_bytes if engine.memory_group else None
+    size, total = model_bytes(engine) or 0, seen.facts.memory.total_bytes
+    return (limit is None or size <= limit) and (total is None or size <= total)
 
 
 def _swaps(seen: Seen) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from nodecheck.checks.engine import cards, tree, window
-from nodecheck.checks.engine.facts import CardUse, EngineFacts, Process
-from nodecheck.checks.engine.held import Held, HeldProcess, hold
+from nodecheck.checks.engine.facts import CardUse, EngineFacts, ModelFile, Process
+from nodecheck.checks.engine.held import Held, HeldProcess, Later, hold, hold_later
 from nodecheck.checks.engine.window import Running
 from nodecheck.machine import child
 from nodecheck.machine.reader import Reader
@@ -21,11 +21,12 @@ HELD_SECONDS = 5.0
 BESIDE_SECONDS = 20.0
 """What a watch may take beside its window: a busy node may have thousands of threads."""
 
-_HELD, _RUNNING, _CARDS = "held", "running", "cards"
+_HELD, _RUNNING, _CARDS, _LATER = "held", "running", "cards", "later"
 _TELLS = {
     _HELD: ("command", "environment", "libraries", "model_files", "processes.gpu_files"),
     _RUNNING: ("processes", "threads"),
     _CARDS: ("cards",),
+    _LATER: (),
 }
 """What is not known of an engine where a child does not answer."""
 
@@ -55,17 +56,38 @@ def probe(reader: Reader, pid: int | None = None, seconds: float = 5.0) -> Engin
     told = _asked(reader, first, HELD_SECONDS) | _asked(reader, then, seconds + BESIDE_SECONDS)
     held = _decoded(told, _HELD, Held) or Held()
     running = _decoded(told, _RUNNING, Running)
+    later = _later(reader, running) if _HELD in told else Later()
     return EngineFacts(
         state="ended" if running is not None and running.ended else "watched",
         pid=pids[0],
         cards=_decoded(told, _CARDS, tuple[CardUse, ...]) or (),
-        **_members(held, "processes"),
+        **_members(held, "processes", "model_files"),
+        model_files=_newest(held.model_files, later.model_files),
+        frozen_by=later.frozen_by,
         **_members(running, "ended", "processes"),
         processes=tuple(
             _with_held(process, held.processes.get(process.pid))
             for process in (running.processes if running else ())
         ),
     )
+
+
+def _later(reader: Reader, running: Running | None) -> Later:
+    """What those hold that live when the window ends."""
+    living = [each.pid for each in running.processes if not each.ended] if running else []
+    if not living:
+        return Later()
+    told = _asked(reader, {_LATER: lambda each: hold_later(each, living)}, HELD_SECONDS)
+    return _decoded(told, _LATER, Later) or Later()
+
+
+def _newest(then: tuple[ModelFile, ...], now: tuple[ModelFile, ...]) -> tuple[ModelFile, ...]:
+    """The files as they are now, those whose pages could not be counted again as they were."""
+    before = {file.path: file for file in then}
+    newest = (
+        file if file.cached_bytes is not None else before.get(file.path, file) for file in now
+    )
+    return tuple(newest) or then
 
 
 def _asked(

@@ -92,6 +92,8 @@ class Processes:
             thread_count=now.threads,
             cpu_seconds=max(0, now.cpu_ticks - (then.cpu_ticks if then else 0)) / TICKS_PER_SECOND,
             ended=pid not in self.living,
+            first_state=then.state if then else None,
+            state=now.state,
             allowed_cpus=status.allowed_cpus,
             allowed_nodes=status.allowed_nodes,
             major_faults=rise(then.major_faults if then else 0, now.major_faults),

@@ -24,6 +24,9 @@ _BATCH_THREADS = {_KOBOLD: " --blasthreads {}", "llama-bench": ""}
 _BIND = {"vllm": "VLLM_CPU_OMP_THREADS_BIND", "sglang": "SGLANG_CPU_OMP_THREADS_BIND"}
 """CPUs of the OpenMP threads of a CPU backend, and by them their number."""
 
+_OPENMP = ("torch", "mkl", "onednn", "openblas")
+"""Families of libraries that heed OMP_NUM_THREADS, whatever program has them loaded."""
+
 _GROUPS = (
     ("kubepods", "kubectl set resources deployment/<NAME> --limits={kind}={amount}"),
     ("libpod", "podman update --{flag}={amount} <CONTAINER>"),
@@ -31,11 +34,15 @@ _GROUPS = (
 )
 """Part of a group's path that names its maker -> how its limits are raised."""
 
+_INHERITED = "hierarchical_memory_limit"
+_ROOT = re.compile(r"/sys/fs/cgroup/(?:(?:unified/)?\w+\.max|[\w,]+/\w+\.\w+_(?:us|in_bytes))")
+"""Files of the first group of a mounted hierarchy: of v2, and of v1's."""
+
 _CONTAINERS = {"kubernetes": "kubepods", "podman": "libpod", "docker": "docker"}
 
 
 def thread_commands(seen: Seen, number: int) -> tuple[str, ...]:
-    """How the engine is started with so many threads."""
+    """How the engine is started with so many threads; none where we do not know that."""
     engine = seen.facts.engine
     name = engine.engine or ""
     if name == "llama.cpp":
@@ -48,7 +55,10 @@ def thread_commands(seen: Seen, number: int) -> tuple[str, ...]:
         return _ollama("num_thread", number)
     if name in _BIND and not held_cards(engine) and engine.usable_cpus:
         return (f"{_BIND[name]}={ranges(sorted(engine.usable_cpus)[:number])}",)
-    return (f"OMP_NUM_THREADS={number}",)
+    heeds = name in _BIND or "OMP_NUM_THREADS" in engine.environment
+    if heeds or any(library.family in _OPENMP for library in engine.libraries):
+        return (f"OMP_NUM_THREADS={number}",)
+    return ()
 
 
 def layer_commands(engine: EngineFacts) -> tuple[str, ...]:
@@ -138,9 +148,10 @@ def build_commands(engine: EngineFacts) -> tuple[str, ...]:
 
 
 def quota_commands(seen: Seen, source: str, cpus: int) -> tuple[str, ...]:
-    """How the CPU quota set at `source` becomes so many CPUs."""
+    """How the CPU quota set at `source` becomes so many CPUs, or none is set any more."""
+    lifted = f"echo {'max' if source.endswith('cpu.max') else -1} > {source}  # lifts it"
     unit = f"CPUQuota={100 * cpus}%"
-    return _group_commands(seen, source, "cpu", "cpus", str(cpus), unit)
+    return _group_commands(seen, source, "cpu", "cpus", str(cpus), unit) or _written(source, lifted)
 
 
 def memory_commands(seen: Seen, source: str, size_bytes: float) -> tuple[str, ...]:
@@ -148,7 +159,14 @@ def memory_commands(seen: Seen, source: str, size_bytes: float) -> tuple[str, ..
     amount = -int(-size_bytes // GIB)
     kubernetes = "kubepods" in _maker(seen, source)
     text = f"{amount}Gi" if kubernetes else f"{amount}g"
-    return _group_commands(seen, source, "memory", "memory", text, f"MemoryMax={amount}G")
+    raised = _written(source, f"echo {amount * GIB} > {source}")
+    unit = f"MemoryMax={amount}G"
+    return _group_commands(seen, source, "memory", "memory", text, unit) or raised
+
+
+def _written(source: str, command: str) -> tuple[str, ...]:
+    """The command; none for a container's own group, which cannot be written to in it."""
+    return () if _is_mounts_root(source) else (command,)
 
 
 def _group_commands(
@@ -159,14 +177,20 @@ def _group_commands(
         if part in maker:
             swap = f" --memory-swap={amount}" if kind == "memory" else ""
             return (command.format(kind=kind, flag=flag, amount=amount, swap=swap),)
-    units = re.findall(r"[^/]+\.(?:service|scope|slice)(?=/)", source)
-    return (f"sudo systemctl set-property {units[-1]} {setting}",) if units else ()
+    unit = re.search(r"([^/]+\.(?:service|scope|slice))/[^/]+$", source)
+    return (f"sudo systemctl set-property {unit[1]} {setting}",) if unit else ()
 
 
 def _maker(seen: Seen, source: str) -> str:
-    """The group's path; in a container, where it is cut off, what runs the container."""
-    named = any(part in source for part, _ in _GROUPS) or ".s" in source
-    return source if named else _CONTAINERS.get(seen.facts.virt.container or "", source)
+    """The group's path; of a container's own, where it is cut off, what runs the container."""
+    if not _is_mounts_root(source):
+        return source
+    return _CONTAINERS.get(seen.facts.virt.container or "", source)
+
+
+def _is_mounts_root(source: str) -> bool:
+    """Whether it is the first group that we see, or a limit comes from above that."""
+    return source.endswith(_INHERITED) or bool(_ROOT.fullmatch(source))
 
 
 def _program(engine: EngineFacts) -> str:

@@ -9,6 +9,7 @@ from nodecheck.checks.engine import (
     gpu_rules,
     memory_rules,
     placement_rules,
+    quota_rules,
     variant_rules,
 )
 from nodecheck.checks.seen import Rule, Seen
@@ -28,7 +29,7 @@ def _unless(judge: Judge, *causes: Judge) -> Judge:
 
 
 _paging = memory_rules.paging
-_throttled = _unless(cpu_rules.throttled_quota, _paging)
+_throttled = _unless(quota_rules.throttled_quota, _paging)
 _fallback = gpu_rules.cpu_fallback
 _feeder = _unless(gpu_rules.feeder_waits, _fallback, _paging, _throttled)
 _layers = _unless(gpu_rules.layers_on_cpu, _fallback, _paging)

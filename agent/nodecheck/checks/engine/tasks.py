@@ -14,9 +14,8 @@ TICKS_PER_SECOND = 100
 
 NANOSECONDS = 1_000_000_000
 
-_STATE, _PARENT, _FLAGS, _MINOR, _MAJOR, _USER, _SYSTEM, _THREADS, _START, _SIZE, _CPU = (
-    *(0, 1, 6, 7, 9, 11, 12, 17, 19, 20, 36),
-)
+_STATE, _PARENT, _FLAGS, _MINOR, _MAJOR, _USER, _SYSTEM = 0, 1, 6, 7, 9, 11, 12
+_REAPED, _NICE, _THREADS, _START, _SIZE, _CPU = slice(13, 15), 16, 17, 19, 20, 36
 """Places in /proc/PID/stat, from the state on (proc(5) counts from 1 and calls it the third)."""
 
 _KERNEL_THREAD = 0x0020_0000
@@ -53,6 +52,7 @@ class Moment:
 class Stat(Struct, frozen=True):
     """/proc/PID/stat, or that of a thread. Counts are since it began, of a process all threads'.
 
+    `reaped_ticks` are those of its children, and theirs, that have ended and were waited for.
     `start_ticks` is when it began: with the id it names one process for ever.
     """
 
@@ -63,6 +63,8 @@ class Stat(Struct, frozen=True):
     minor_faults: int
     major_faults: int
     cpu_ticks: int
+    reaped_ticks: int
+    nice: int
     threads: int
     start_ticks: int
     mapped_bytes: int
@@ -114,6 +116,8 @@ def parse_stat(text: str) -> Stat | None:
         minor_faults=numbers[_MINOR],
         major_faults=numbers[_MAJOR],
         cpu_ticks=numbers[_USER] + numbers[_SYSTEM],
+        reaped_ticks=sum(numbers[_REAPED]),
+        nice=numbers[_NICE],
         threads=numbers[_THREADS],
         start_ticks=numbers[_START],
         mapped_bytes=numbers[_SIZE],

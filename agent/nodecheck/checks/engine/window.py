@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from nodecheck.checks.engine import groups, others, tasks, tree
 from nodecheck.checks.engine.facts import CpuGroup, MemoryGroup, OtherProcess, Process, Thread
 from nodecheck.checks.engine.groups import Groups
@@ -31,6 +33,7 @@ class Running(Struct, frozen=True, kw_only=True):
     processes: tuple[Process, ...] = ()
     threads: tuple[Thread, ...] = ()
     thread_count: int | None = None
+    nice: int | None = None
     usable_cpus: tuple[int, ...] | None = None
     cpu_group: CpuGroup | None = None
     memory_group: MemoryGroup | None = None
@@ -38,6 +41,7 @@ class Running(Struct, frozen=True, kw_only=True):
     page_bytes: int | None = None
     others: tuple[OtherProcess, ...] = ()
     busy_cpus: float | None = None
+    usable_busy_cpus: float | None = None
     steal_share: float | None = None
 
 
@@ -45,7 +49,7 @@ def watch(reader: Reader, pids: tuple[int, ...], seconds: float) -> Running:
     """Watch a tree's processes, the root first, and what they start, until all have ended at most.
 
     Gaps: threads.delay_share, processes.read_bytes, others, busy_cpus, file_refaults, page_bytes,
-    cpu_group.
+    cpu_group, cpu_group.periods.
     """
     first, last = Moment(reader), Moment(reader, seconds)
     before = _around(first, pids)
@@ -59,22 +63,28 @@ def watch(reader: Reader, pids: tuple[int, ...], seconds: float) -> Running:
     after = _around(last, pids)
     processes.finish(last, after.stats, after.ours, after.at)
     threads.finish(last, processes.living)
+    if processes.living:
+        limits = groups.later(reader, processes.living[0], limits)
     counts_after = groups.counts(last, limits)
     told = threads.told(last, after.at if processes.living else None, processes.name)
     _tell_gaps(reader, processes, before.node, page)
+    rows = _with_unseen(processes, before, after)
+    usable = _usable(reader, told, rows)
     return Running(
         seconds=processes.seen_at - before.at,
         ended=pids[0] not in processes.living,
-        processes=processes.told(),
+        processes=rows,
         threads=tuple(row.thread for row in told),
         thread_count=threads.count,
-        usable_cpus=_usable(reader, told, processes.told()),
+        nice=after.stats[processes.living[0]].nice if processes.living else None,
+        usable_cpus=usable,
         cpu_group=groups.cpu_group(limits, counts, counts_after),
         memory_group=groups.memory_group(limits, counts, counts_after),
         file_refaults=others.rise(before.node.file_refaults, after.node.file_refaults),
         page_bytes=page,
-        others=after.others(before, processes.known),
+        others=after.others(last, before, processes.known, usable or ()),
         busy_cpus=others.busy_cpus(before.node, after.node),
+        usable_busy_cpus=others.busy_among(before.node, after.node, usable or ()),
         steal_share=others.steal_share(before.node, after.node),
     )
 
@@ -91,10 +101,16 @@ class _Around(Struct, frozen=True):
         """Those that are there and what is below them, without us."""
         return [pid for pid in tree.below(self.stats, pids) if pid not in self.ours]
 
-    def others(self, before: _Around, known: tuple[int, ...]) -> tuple[OtherProcess, ...]:
-        """Who else was busy since `before`."""
-        seconds = self.at - before.at
-        return others.busiest(before.stats, self.stats, seconds, {*known, *self.ours})
+    def others(
+        self, moment: Moment, before: _Around, known: tuple[int, ...], cpus: tuple[int, ...]
+    ) -> tuple[OtherProcess, ...]:
+        """Who else was busy since `before` and may be on these CPUs."""
+
+        def competes(pid: int) -> bool:
+            return others.may_use(moment, pid, self.stats[pid].cpu, cpus)
+
+        seconds, ours = self.at - before.at, {*known, *self.ours}
+        return others.busiest(before.stats, self.stats, seconds, ours, competes)
 
 
 def _around(moment: Moment, pids: tuple[int, ...]) -> _Around:
@@ -114,6 +130,15 @@ def _look_in_between(
         time.sleep(min(left, pause))
         processes.look(moment)
         threads.look(moment, processes.living)
+
+
+def _with_unseen(processes: Processes, before: _Around, after: _Around) -> tuple[Process, ...]:
+    """The processes; the first has what children ran that ended before anybody saw them too."""
+    told = processes.told()
+    seen = sum(each.cpu_seconds for each in told)
+    unseen = others.unseen_seconds(before.stats, after.stats, processes.known, seen)
+    first = [replace(each, cpu_seconds=each.cpu_seconds + unseen) for each in told[:1]]
+    return (*first, *told[1:])
 
 
 def _usable(

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 
-from nodecheck.checks.engine.doing import is_idle, is_loading
-from nodecheck.checks.engine.facts import CardUse, EngineFacts
+from nodecheck.checks.engine.doing import (
+    STOPPED,
+    TRACED,
+    in_state,
+    is_idle,
+    is_loading,
+    is_stopped,
+    waits_in_kernel,
+)
+from nodecheck.checks.engine.facts import CardUse, EngineFacts, Process
 from nodecheck.checks.engine.signs import (
     computing,
     held_cards,
@@ -27,9 +35,13 @@ SHIPPED = Policy()
 
 FIELDS = {
     "*": "all of it",
+    "cached_bytes": "how much of the model is in memory",
+    "cards": "GPUs",
+    "compiled": "what its libraries were built with",
     "cpu_group": "CPU quota",
     "delay_share": "how long threads waited",
     "gpu_files": "open GPU devices",
+    "libraries": "libraries it computes with",
     "locked_limit_bytes": "limit of locked memory",
     "memory_group": "memory limit",
     "numa_bytes": "NUMA nodes of its memory",
@@ -39,6 +51,10 @@ FIELDS = {
 }
 """Members that their names do not tell in words."""
 
+PIDS_SHOWN = 8
+CAUSE_MOST = 80
+"""Characters of a cause that is told beside what is not known."""
+
 
 class Doing(str, Enum):
     """What it does, in the word that stands before the sentence."""
@@ -47,6 +63,7 @@ class Doing(str, Enum):
     WELL = "ok"
     IDLE = "idle"
     LOADING = "loading"
+    STOPPED = "stopped"
     ENDED = "ended"
     UNKNOWN = "unknown"
 
@@ -94,15 +111,36 @@ def _why(found: tuple[Finding, ...]) -> list[str]:
 
 def _without_findings(report: Report, policy: Policy) -> Answer:
     seen = Seen(facts=report.facts, policy=policy)
+    if is_stopped(seen):
+        return Answer(Doing.STOPPED, f"{_stopped_words(report.facts.engine)}.")
     if is_loading(seen):
         told = f"It is still loading: {_loading_words(seen)}. Watch it when it serves."
         return Answer(Doing.LOADING, told)
+    if waiting := waits_in_kernel(seen):
+        where = f"process {_pids(waiting, ', ')}, state D"
+        told = f"It waits in the kernel ({where}), for a disk or a driver."
+        return Answer(Doing.STOPPED, told)
     if is_idle(seen):
         words = _idle_words(report.facts.engine, policy.thresholds)
         return Answer(
             Doing.IDLE, f"It is idle: {words}. There is nothing to judge: watch it while it serves."
         )
     return Answer(Doing.WELL, f"{_nothing(report)}.")
+
+
+def _stopped_words(facts: EngineFacts) -> str:
+    """Who holds it, and what lets it go on."""
+    if facts.frozen_by:
+        again = "docker unpause, podman unpause or systemctl thaw lets it go on"
+        return f"It is frozen ({facts.frozen_by}): {again}"
+    if stopped := in_state(facts, STOPPED):
+        return f"It is stopped (state T): kill -CONT {_pids(stopped, ' ')} lets it go on"
+    held = _pids(in_state(facts, TRACED), ", ")
+    return f"It is stopped (state t): a debugger or tracer holds process {held}"
+
+
+def _pids(processes: list[Process], between: str) -> str:
+    return between.join(str(each.pid) for each in processes[:PIDS_SHOWN])
 
 
 def _nothing(report: Report) -> str:
@@ -152,15 +190,22 @@ def name(facts: EngineFacts) -> str:
     return f"{f'{facts.engine}, ' if facts.engine else ''}process {facts.pid}{program}"
 
 
-def hidden(gaps: Iterable[Gap]) -> dict[Reason, list[str]]:
-    """What is not known of the engine, in words, by reason."""
+def hidden(gaps: Iterable[Gap], *, causes: bool = False) -> dict[Reason, list[str]]:
+    """What is not known of the engine, in words, by reason; its cause too where that is short."""
     found: dict[Reason, list[str]] = {}
     for gap in gaps:
         if gap.check == CHECK:
             member = gap.field.rpartition(".")[2]
             words = found.setdefault(gap.reason, [])
-            words += [told] if (told := FIELDS.get(member, _in_words(member))) not in words else []
+            told = FIELDS.get(member, _in_words(member)) + (_cause(gap) if causes else "")
+            words += [told] if told not in words else []
     return found
+
+
+def _cause(gap: Gap) -> str:
+    """Why, in brackets: not what is denied, of which the reason says all."""
+    short = gap.detail and len(gap.detail) <= CAUSE_MOST and gap.reason is not Reason.DENIED
+    return f" ({gap.detail})" if short else ""
 
 
 def _in_words(member: str) -> str:

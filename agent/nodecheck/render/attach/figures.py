@@ -88,7 +88,7 @@ def _disk(facts: EngineFacts) -> Iterator[Row]:
     told += [f"{gib(ever)} since it began"] if ever else []
     group = facts.memory_group
     again = group.file_refaults if group and group.file_refaults is not None else None
-    told += [f"{count(again, 'page')} read again"] if again else []
+    told += [f"{count(again, 'page')} had been in memory before"] if again else []
     if told:
         yield "disk", ", ".join(told)
 

@@ -76,7 +76,7 @@ def _figures(report: Report, width: int) -> list[Line]:
 
 def _hidden(report: Report, width: int) -> list[Line]:
     lines: list[Line] = []
-    for reason, names in hidden(report.gaps).items():
+    for reason, names in hidden(report.gaps, causes=True).items():
         told = HIDDEN.get(reason, f"{REASONS[reason]}: {{}}").format(", ".join(names))
         label = "" if lines else "NOT SEEN"
         lines += hanging(Span(label, "bold"), Span(told), SECTION, width)
