@@ -81,7 +81,9 @@ class Cluster:
     def node(self) -> tuple[frozenset[str], str]:
         """Its states, and its reason with who gave it."""
         text = self.scontrol("show", "node", NODE)
-        state = re.findall(r"^ +State=(\S+)", text, re.MULTILINE)[0]
+        if not (found := re.findall(r"^ +State=(\S+)", text, re.MULTILINE)):
+            return self.node()  # seen once on a busy machine: an answer without words
+        state = found[0]
         reason = re.findall(r"^ +Reason=(.*)", text, re.MULTILINE)
         return frozenset(state.split("+")), reason[0] if reason else ""
 
