@@ -98,9 +98,9 @@ class _Call:
             status = self._status()
             done = True
         finally:
-            self._stdout.close()
-            if not done:
+            if not done:  # before its pipe breaks: who dies of that leaves its children to others
                 self._kill()
+            self._stdout.close()
         return Output(status, self._printed[-OUTPUT_LIMIT_BYTES:].decode(errors="replace"))
 
     def _status(self) -> int:
