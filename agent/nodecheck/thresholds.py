@@ -219,8 +219,9 @@ class Thresholds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Part of what it reads that was in memory before, from which the reads are the same again.
     Source: 1.04 with a file of twice its control group's memory, 0.00 when it was read first."""
     engine_reread_factor: Amount = 1.3
-    """Times the size of its model files that an engine has read, from which it read them twice;
-    used where the kernel tells no refaults. Source: a load reads them once, and libraries."""
+    """Times the size of its model files that an engine has read, from which it does not load them
+    any more, and, where the kernel tells no refaults, reads them again. Source: a load reads them
+    once, and libraries."""
     engine_swapped_share: Share = 0.10
     """Part of an engine's memory in swap from which its disk reads are that. Source: nodecheck's
     own judgement; libraries that were never used are a few percent."""

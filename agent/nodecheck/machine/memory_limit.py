@@ -9,7 +9,9 @@ from nodecheck.machine.cgroups import NO_LIMIT, Groups
 from nodecheck.machine.reader import Reader, counters
 from nodecheck.model import Struct
 
-_INHERITED = "hierarchical_memory_limit"
+INHERITED = "hierarchical_memory_limit"
+"""Ends the source of a limit that a group above sets."""
+
 _AVAILABLE = re.compile(r"^MemAvailable:\s*(\d{1,15}) kB", re.MULTILINE)
 
 
@@ -59,7 +61,7 @@ class _Group(Struct, frozen=True):
     @property
     def is_inherited(self) -> bool:
         """Whether a group above sets the limit: in v1 those below it tell it as theirs."""
-        return self.source.endswith(_INHERITED)
+        return self.source.endswith(INHERITED)
 
     @property
     def headroom(self) -> int | None:
@@ -102,9 +104,9 @@ def _group(reader: Reader, directory: str, names: _Names) -> _Group:
     statistics = counters(reader.text(f"{directory}/memory.stat", None) or "")
     source = f"{directory}/{names.limit}"
     limit = _limit(reader.text(source, None))
-    inherited = _limit(str(statistics.get(_INHERITED, "")))
+    inherited = _limit(str(statistics.get(INHERITED, "")))
     if inherited is not None and (limit is None or inherited < limit):
-        limit, source = inherited, f"{directory}/memory.stat {_INHERITED}"
+        limit, source = inherited, f"{directory}/memory.stat {INHERITED}"
     plain = [name.removeprefix("total_") for name in names.file_counters]
     file_parts = [statistics[name] for name in names.file_counters if name in statistics]
     file_parts = file_parts or [statistics[name] for name in plain if name in statistics]

@@ -196,7 +196,7 @@ def test_a_file_that_is_gone(tmp_path: Path) -> None:
 def test_those_of_llama_cpp(path: str, has_avx2: bool) -> None:
     """Built by the benchmarks of engines, where they have run."""
     if not (REAL / path).exists():
-        pytest.skip("not built here")
+        pytest.skip("no llama.cpp in build/engines: make bench-engines builds it")
     found = library(REAL / path)
     assert found.compiled is not None
     assert found.left_out is not None

@@ -13,9 +13,6 @@ from nodecheck.machine.memory_limit import MemoryLimit
 from nodecheck.machine.reader import Reader, counters
 from nodecheck.model import Reason, Struct
 
-_INHERITED = "hierarchical_memory_limit"
-"""Ends the source of a limit that a group above sets, which we do not see."""
-
 
 class Groups(Struct, frozen=True):
     """What limits a process: every quota from its own group up, and the tightest memory limit."""
@@ -74,7 +71,7 @@ def counts(moment: Moment, groups: Groups) -> Counts:
             for quota in groups.quotas
         },
         file_refaults=refaults(statistics),
-        limit_hits=None if _INHERITED in file else _hits(moment, directory),
+        limit_hits=None if memory_limit.INHERITED in file else _hits(moment, directory),
     )
 
 
